@@ -72,6 +72,7 @@ struct HTTP2ClientTests {
             defer { client.close() }
             let stream = try client.begin(RawHTTP2Client.head("GET", "/api/x", [("connection", "close")]))
             #expect(try client.response(stream).reset == 1)
+            #expect(proxy.observer.requests.map(\.problem) == [.requestRefused])
             let refused = try client.response(try client.begin(RawHTTP2Client.head("TRACE")))
             #expect(refused.status == "405")
         }
@@ -149,6 +150,7 @@ struct HTTP2ClientTests {
             let value = String(repeating: "~", count: 20_500)
             let fields = RawHTTP2Client.head("GET", "/api/x", [("x-long", value)])
             for _ in 0..<2 { #expect(try client.response(try client.begin(fields, cutAt: 16_384)).status == "431") }
+            #expect(proxy.observer.requests.map(\.problem) == [.fieldsTooLarge, .fieldsTooLarge])
             #expect(try client.response(try client.begin()).status == "200")
         }
     }
@@ -169,6 +171,9 @@ struct HTTP2ClientTests {
             let admitted = HTTP2ClientConnection.maximumHeadBytes / 30_000 + 1
             for stream in streams[admitted...] { #expect(try client.response(stream).reset == 7) }
             #expect(try client.response(try client.begin()).reset == 7)
+            let reported = proxy.observer.requests
+            #expect(reported.count == streams.count - admitted + 1)
+            #expect(reported.allSatisfy { $0.problem == .clientLimitReached && $0.method == "GET" })
             // There is room again behind one that has ended.
             client.send(Kind.reset, stream: streams[0], RawHTTP2Client.bytes(8))
             #expect(try client.response(try client.begin(RawHTTP2Client.head("GET", "/nowhere"))).status == "404")
@@ -284,9 +289,11 @@ struct HTTP2ClientTests {
             defer { client.close() }
             let first = try client.begin()
             #expect(try client.response(first, until: 3).text == "abc")
-            #expect(try client.response(try client.begin()).reset == 7)
+            #expect(try client.response(try client.begin(RawHTTP2Client.head("DELETE"))).reset == 7)
+            let reported = proxy.observer.requests
+            #expect(reported.map(\.problem) == [.clientLimitReached] && reported.map(\.method) == ["DELETE"])
             client.send(Kind.reset, stream: first, RawHTTP2Client.bytes(8))
-            try blockUntil("the request is over") { proxy.observer.requests.count == 1 }
+            try blockUntil("the request is over") { proxy.observer.requests.count == 2 }
             #expect(try client.response(try client.begin(), until: 3).text == "abc")
         }
     }
@@ -349,6 +356,19 @@ struct HTTP2ClientTests {
             #expect(try client.response(stream).status == "404")
             #expect(try client.next(Kind.reset, stream: stream).number(0) == 0)
             #expect(try client.response(try client.begin()).status == "200")
+        }
+    }
+
+    @Test func aDrainDoesNotWaitForAClientThatAnswersNoPing() async throws {
+        try await withProxy(try echo(), limits: Self.limits { $0.connectionMaxAge = .zero }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            for last: UInt32 in [0x7FFF_FFFF, 3] {
+                let stream = try client.begin(RawHTTP2Client.head("GET", "/nowhere"))
+                #expect(try client.response(stream).status == "404")
+                #expect(try client.next(Kind.goAway).number(0) == last)
+            }
+            #expect(client.next() == nil)
         }
     }
 
@@ -494,6 +514,55 @@ struct HTTP2ClientTests {
             #expect(try client.response(try client.begin(), until: 3).text == "abc")
             client.send(Kind.headers, flags: 1, stream: 3, try client.block(RawHTTP2Client.head()))
             #expect(client.end() == Self.enhanceYourCalm)
+            #expect(proxy.observer.requests.contains { $0.problem == .requestTimeout && $0.status == 408 })
+        }
+    }
+
+    /// 50,000 bytes, cut into frames.
+    private static func longBlock(_ client: RawHTTP2Client) throws -> [[UInt8]] {
+        // A field `x` that is spelled out, without Huffman's code.
+        let field: [UInt8] = [0x00, 1, 0x78, 0x7F, 0xD1, 0x85, 0x03] + [UInt8](repeating: 0x7E, count: 50_000)
+        let block = try client.block(RawHTTP2Client.head("GET", "/nowhere")) + field
+        return stride(from: 0, to: block.count, by: 16_384).map { Array(block[$0..<min($0 + 16_384, block.count)]) }
+    }
+
+    /// As unfinished heads of HTTP/1 do (`limits.head_memory`).
+    @Test func theOldestUnfinishedFieldBlockGivesWay() async throws {
+        let limits = Self.limits { ($0.headerBytes, $0.headMemory) = (65_536, 90_000) }
+        try await withProxy(try echo(), limits: limits) { proxy in
+            let clients = try (0..<3).map { _ in try RawHTTP2Client(port: proxy.port) }
+            defer { for client in clients { client.close() } }
+            var last: [UInt8] = []
+            for client in clients {
+                var parts = try Self.longBlock(client)
+                last = parts.removeLast()
+                client.send(Kind.headers, flags: 1, stream: 1, parts[0])
+                for part in parts[1...] { client.send(Kind.continuation, stream: 1, part) }
+                // It is read before the next one begins.
+                let other = try proxy.exchange("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                #expect(other.head.contains(" 404 "))
+            }
+            #expect(clients[0].end() == Self.enhanceYourCalm)
+            #expect(clients[1].end() == Self.enhanceYourCalm)
+            clients[2].send(Kind.continuation, flags: 4, stream: 1, last)
+            #expect(try clients[2].response(1).status == "404")
+            let reported = proxy.observer.requests.filter { $0.problem == .requestTimeout }
+            #expect(reported.count == 2 && reported.allSatisfy { $0.status == 408 })
+        }
+    }
+
+    @Test func aRequestWhoseFieldBlockEndsTheConnectionIsReported() async throws {
+        try await withProxy(try echo()) { proxy in
+            let broken = try RawHTTP2Client(port: proxy.port)
+            defer { broken.close() }
+            broken.send(Kind.headers, flags: 5, stream: 1, [0xFF, 0xFF, 0xFF, 0xFF, 0x0F])
+            #expect(broken.end() == 9)
+            let endless = try RawHTTP2Client(port: proxy.port)
+            defer { endless.close() }
+            endless.send(Kind.headers, flags: 1, stream: 1, try endless.block(RawHTTP2Client.head()))
+            for _ in 0..<100 { endless.send(Kind.continuation, stream: 1) }
+            #expect(endless.end() == Self.enhanceYourCalm)
+            #expect(proxy.observer.requests.map(\.problem) == [.requestRefused, .fieldsTooLarge])
         }
     }
 

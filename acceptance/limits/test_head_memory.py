@@ -7,7 +7,8 @@ import socket
 
 import pytest
 import requests
-from harness import proc, processes
+from h2.errors import ErrorCodes
+from harness import http2, proc, processes
 from harness.configs import plain_config
 from harness.names import add_address
 from harness.raw import Answer
@@ -132,6 +133,29 @@ def test_a_head_that_ends_takes_nothing_any_more(start, open_many):
     wires = open_many(gateway, 15, beginning(gateway))
     assert is_served(gateway)
     assert ended(wires) == [] and wires[0].is_quiet(0.2)
+
+
+def test_heads_of_http2_count_as_well(start, origin):
+    """15 of them fit into 1 MiB. Nobody can answer them before they are whole, so the connection of the oldest ends."""
+    # None of them ends for its age.
+    gateway = start(workers=1, head_memory="1MiB", header_timeout="10m")
+    with contextlib.ExitStack() as stack:
+        clients, rests = [], []
+        for _ in range(20):
+            client = stack.enter_context(contextlib.closing(http2.connect(gateway.port)))
+            client.until(lambda client=client: client.settings)
+            # Three frames of 16 KiB, and a part of the fourth.
+            client.h2.send_headers(1, client.fields(more=[("x-long", "~" * 40_000)]), end_stream=True)
+            head = client.h2.data_to_send()
+            client.send(head[:-100])
+            clients.append(client)
+            rests.append(head[-100:])
+            assert is_served(gateway)
+        for client in clients[:3]:
+            assert client.until_end() == [ErrorCodes.ENHANCE_YOUR_CALM]
+        clients[-1].send(rests[-1])
+        assert clients[-1].finish(1).status == 200
+    assert origin.count() == 21
 
 
 # Memory

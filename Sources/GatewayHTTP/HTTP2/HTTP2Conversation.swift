@@ -32,7 +32,7 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
     }
 
     package enum Event: Hashable, Sendable {
-        /// What is left of the bytes has to come again, with more behind it.
+        /// The frame is not whole. Pass the rest of the bytes again, followed by more.
         case needMore
         /// The frame is dealt with. There may be credit for the connection (``HTTP2StreamTable/connectionCredit()``).
         case nothing
@@ -73,7 +73,7 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
     private var meter: HTTP2FrameMeter
     private var faults = FaultBudget()
     private var resets = FaultBudget()
-    /// Frames of DATA in a row that bring nothing. Some clients write content that is empty.
+    /// Empty frames of DATA in a row. Some clients send a few.
     private var emptyFrames = 0
 
     /// How many field blocks of an upstream may be ignored. Responses to requests that we have cancelled are on their way, and are no
@@ -96,7 +96,7 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
         meter = HTTP2FrameMeter(at: now)
     }
 
-    /// From now on heads have other limits. The peer has been told the first ones.
+    /// Changes the limits of heads. The peer was told the first ones, and how long a field block may be stays as it was.
     package mutating func changeHeads(bytes: Int, fields: Int) {
         limits = Limits(
             headerBytes: bytes,
@@ -109,6 +109,10 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
 
     /// A field block has begun, and is not whole.
     package var isWithinBlock: Bool { reader.isWithinBlock }
+    /// The memory that the unfinished field block takes.
+    package var blockMemory: Int { reader.blockMemory }
+    /// Gives up the memory of an unfinished field block. Nothing may be received afterwards.
+    package mutating func dropBlock() { reader.dropBlock() }
     /// What the peer's last GOAWAY says in words.
     package var farewell: [UInt8] { reader.farewell }
 

@@ -1,5 +1,5 @@
-/// Cuts what a peer sends into frames, and checks what a frame can say by itself: its length, its flags, its stream and its place (RFC
-/// 9113 sections 4 and 6). What it means for a stream is for ``HTTP2StreamTable`` to judge.
+/// Cuts what a peer sends into frames, and checks what can be judged without knowing the streams: length, flags, stream ID and order of
+/// frames (RFC 9113 sections 4 and 6). ``HTTP2StreamTable`` judges what a frame means for its stream.
 ///
 /// A field block in several frames is put together here, up to a limit.
 package struct HTTP2FrameReader: Sendable {
@@ -34,11 +34,11 @@ package struct HTTP2FrameReader: Sendable {
 
     /// A field block that does not come in one frame.
     private var block: [UInt8] = []
-    /// Whose block is not whole; 0 for none.
+    /// The stream of the unfinished block; 0 if there is none.
     private var blockStream: UInt32 = 0
     private var blockIsLast = false
     private var continuations = 0
-    /// What is still to come of a frame of DATA whose beginning was taken (``nextPart(_:from:)``).
+    /// How many bytes are still to come of a frame of DATA whose beginning was taken (``nextPart(_:from:)``).
     private var rest = 0
     private var restStream: UInt32 = 0
     private var restIsLast = false
@@ -60,12 +60,14 @@ package struct HTTP2FrameReader: Sendable {
         maximumContinuations = max(5, maximumBlock / HTTP2FrameHeader.defaultMaximum + 1)
     }
 
-    /// Nothing but the rest of a field block may follow.
+    /// A field block is unfinished, and only the rest of it may follow.
     package var isWithinBlock: Bool { blockStream != 0 }
+    /// The memory that the unfinished field block takes.
+    package var blockMemory: Int { block.capacity }
 
     /// Reads the next frame.
     ///
-    /// - Parameter start: Where the last one ended. What is left of the bytes has to come again, with more behind it.
+    /// - Parameter start: Where the last one ended. If more is needed, pass the bytes from there on again, followed by more.
     package mutating func next(_ bytes: borrowing Span<UInt8>, from start: Int) throws(HTTP2Fault) -> Result {
         var start = start
         if rest > 0 { return start &+ rest <= bytes.count ? takeRest(from: start) : .needMore }
@@ -132,12 +134,22 @@ package struct HTTP2FrameReader: Sendable {
     private func readPreface(_ bytes: borrowing Span<UInt8>, from start: Int) throws(HTTP2Fault) -> Bool {
         let length = Self.preface.utf8CodeUnitCount
         let come = min(length, bytes.count &- start)
-        let isPreface = Self.preface.withUTF8Buffer { preface in
-            for index in 0..<come where unsafe bytes[start &+ index] != preface[index] { return false }
+        guard Self.hasPreface(bytes, from: start, count: come) else { throw .missingPreface }
+        return come == length
+    }
+
+    /// Whether the bytes begin with the first line of the preface, which HTTP/1 takes for a request of an unknown version.
+    package static func beginsPreface(_ bytes: borrowing Span<UInt8>) -> Bool {
+        bytes.count >= lengthOfFirstLine && hasPreface(bytes, from: 0, count: lengthOfFirstLine)
+    }
+
+    private static let lengthOfFirstLine = 16
+
+    private static func hasPreface(_ bytes: borrowing Span<UInt8>, from start: Int, count: Int) -> Bool {
+        preface.withUTF8Buffer { preface in
+            for index in 0..<count where unsafe bytes[start &+ index] != preface[index] { return false }
             return true
         }
-        guard isPreface else { throw .missingPreface }
-        return come == length
     }
 
     @inline(__always)
@@ -248,6 +260,9 @@ package struct HTTP2FrameReader: Sendable {
         defer { block = [] }
         return block
     }
+
+    /// Gives up the memory of a field block whose rest is not waited for: the connection ends.
+    package mutating func dropBlock() { block = [] }
 
     private static func readSettings(
         _ header: HTTP2FrameHeader,

@@ -14,16 +14,16 @@
 ///                                closed
 /// ```
 ///
-/// A stream that is closed is in the table no more. A frame for it is ignored, since it may have been on its way, unless the peer had
-/// ended its side itself. It returns verdicts and performs nothing: whoever owns the connection writes frames, and keeps what
-/// else it knows of a stream in an array by ``Place``, which stays the same while the stream is open.
+/// A closed stream leaves the table. A frame for it is ignored, since it may have been on its way, unless the peer had ended its side
+/// before and the stream was not reset for a fault. The table returns verdicts and performs nothing: whoever owns the connection writes frames, and keeps what else it knows of a
+/// stream in an array by ``Place``, which stays the same while the stream is open.
 ///
-/// Not copyable: a look at one window would otherwise retain and release each of its arrays.
+/// Noncopyable: to read one window would otherwise retain and release each of its arrays.
 package struct HTTP2StreamTable: ~Copyable, Sendable {
-    /// Where a stream stands.
+    /// The index of an open stream. A later stream gets it again.
     package typealias Place = Int
 
-    /// What the table thinks of a field block or of DATA.
+    /// What a field block or a frame of DATA means for its stream.
     package enum Verdict: Hashable, Sendable {
         /// The peer has opened a stream.
         case opened(Place)
@@ -56,13 +56,13 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     private var free: [Place] = []
     /// In ascending order of their ids.
     private var opened: [Opened] = []
-    /// How many streams are open. Stored: a property that computes it is handed the whole table in another place.
+    /// How many streams are open. A stored property: to call a getter, the caller would first copy the whole table to where it can be passed.
     package private(set) var count = 0
-    /// The last stream that the opening side has opened.
+    /// The stream that was opened last, or refused.
     package private(set) var lastID: UInt32 = 0
     /// How many streams may be open at one time.
     package var maximumStreams: Int
-    /// No stream may be opened any more.
+    /// No more streams are opened.
     package private(set) var isClosing = false
     /// Closed streams that the peer has ended: nothing but WINDOW_UPDATE and RST_STREAM may follow.
     private var ended = RecentStreams(capacity: 32)
@@ -71,7 +71,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
 
     private var sending = SendWindow()
     private var receiving: ReceiveWindow
-    /// Of a new stream: what the peer's settings say, and what ours say once they are acknowledged.
+    /// The windows of a new stream: by the peer's settings, and by ours once they are acknowledged.
     private var initialSending = SendWindow.initial
     private var initialReceiving = SendWindow.initial
     private let streamWindow: Int
@@ -129,8 +129,8 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     }
 
     /// - Parameters:
-    ///   - count: Of the content.
-    ///   - padding: Counts in the windows too, and is credited at once.
+    ///   - count: Bytes of content.
+    ///   - padding: Bytes of padding, which count in the windows, too, and are credited at once.
     package mutating func receiveData(
         _ id: UInt32,
         _ count: Int,
@@ -265,7 +265,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     /// DATA that was to leave, and counts as sent, was thrown away before the peer got it.
     package mutating func unsend(_ count: Int) { _ = sending.grow(by: count) }
 
-    /// What the peer has not made room for again on the stream.
+    /// How much of the stream's content was sent without a WINDOW_UPDATE of the peer for it so far.
     package func unacknowledged(_ place: Place) -> Int { max(0, initialSending - streams[place].sending.size) }
 
     /// A frame with END_STREAM leaves.
@@ -296,7 +296,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
         if let place { streams[place].receiving.take(count) }
     }
 
-    /// What a WINDOW_UPDATE for the connection has to say; nil while it is not worth a frame. It counts as sent.
+    /// The increment of the next WINDOW_UPDATE for the connection, which counts as sent; nil while it is too small to be worth a frame.
     package mutating func connectionCredit() -> Int? { receiving.credit() }
 
     /// The same for a stream. One that the peer has ended gets none.
@@ -305,7 +305,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
         return streams[place].receiving.credit()
     }
 
-    /// What has come on all streams and was not taken.
+    /// Content that has come on all streams and was not taken yet.
     package var held: Int { receiving.held }
 
     // MARK: Places
@@ -349,7 +349,10 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
         return true
     }
 
+    /// The peer may have sent more of the stream before it learns of the reset, such as the rest of the same frame. Whatever it is, it
+    /// is ignored.
     private mutating func reset(_ place: Place, _ fault: HTTP2Fault) -> Verdict {
+        streams[place].isRemoteOpen = true
         remove(place)
         return .streamFault(place, fault)
     }

@@ -30,11 +30,11 @@ package struct SendWindow: Hashable, Sendable {
 /// What has come counts until the other side of the exchange has taken it. So a slow receiver stops its sender, and what waits
 /// here has a bound.
 package struct ReceiveWindow: Hashable, Sendable {
-    /// What the peer may have sent that was not taken yet, at most.
+    /// The most that the peer may have sent and nobody has taken yet.
     private var target: Int
     /// What the peer may still send.
     private var size: Int
-    /// Came, and was not taken yet.
+    /// What has come and was not taken yet.
     package private(set) var held = 0
 
     package init(target: Int, size: Int) {
@@ -63,7 +63,7 @@ package struct ReceiveWindow: Hashable, Sendable {
         size += delta
     }
 
-    /// What a WINDOW_UPDATE has to say now; nil while it is not worth a frame. It counts as sent.
+    /// The increment of the next WINDOW_UPDATE, which counts as sent; nil while it is too small to be worth a frame.
     package mutating func credit() -> Int? {
         let increment = target - size - held
         guard increment > 0, increment >= target / 2 else { return nil }

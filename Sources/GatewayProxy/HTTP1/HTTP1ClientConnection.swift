@@ -341,7 +341,7 @@ extension HTTP1ClientConnection {
             deadline.clear()
             // A head is judged by what is served when it is complete, whenever its first bytes came.
             if configuration.isReplaced { takeConfiguration() }
-            // The client has left, or the request lacks a part.
+            // The client has left, or has not sent all of the request.
             guard !clientHasClosedOutput || !reader.clientHasLeft() else {
                 closeAfterWrites(lingering: false)
                 return false
@@ -358,7 +358,6 @@ extension HTTP1ClientConnection {
         configuration.worker.endOldHeads()
     }
 
-    /// Newer heads need the memory of this one (`limits.head_memory`).
     func refuseForHeadMemory() {
         unfinishedHead.forget()
         refuse(shared.state.headMemory.problem)
@@ -779,14 +778,12 @@ extension HTTP1ClientConnection: EngineStream {
 
 /// The client speaks HTTP/2: by ALPN, or because it knows that the gateway does (RFC 9113 section 3).
 extension HTTP1ClientConnection {
-    /// The first line of what an HTTP/2 client begins with.
-    private static let preface = "PRI * HTTP/2.0\r\n"
-
     /// Whether the client's first bytes begin HTTP/2. With TLS it has to be agreed on by ALPN, except behind a CONNECT to an `http`
     /// server: that TLS is the proxy's, and what passes inside is in clear.
     private func beginsHTTP2() -> Bool {
         guard hasDirectSocket || identity.intercepted?.scheme == .http else { return false }
-        return isFirst && phase == .head && reader.bytes.readableBytesView.starts(with: Self.preface.utf8)
+        let bytes = reader.bytes
+        return isFirst && phase == .head && HTTP2FrameReader.beginsPreface(bytes.readableBytesUInt8Span)
     }
 
     /// The TLS handshake is over. Only now it is known in which version of HTTP a client that is one too many can be refused.
@@ -803,10 +800,14 @@ extension HTTP1ClientConnection {
     /// HTTP/2 has no answer to a connection, so GOAWAY says that none of its requests are looked at.
     private func refuseHTTP2(_ problem: GatewayProblem) {
         observe(problem, under: configuration)
-        let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
-        // The last stream is 0, the reason ENHANCE_YOUR_CALM.
-        let goAway: [UInt8] = [0, 0, 8, 7, 0, 0, 0, 0, 0] + [0, 0, 0, 0] + [0, 0, 0, 0x0B]
-        stage.append { $0.writeBytes(settings + goAway) }
+        stage.append { staged in
+            unsafe staged.writeWithUnsafeMutableBytes(minimumWritableBytes: 64) { target in
+                var frames = unsafe HTTP2FrameWriter(target)
+                frames.settings([])
+                frames.goAway(last: 0, .enhanceYourCalm)
+                return frames.count
+            }
+        }
         flush()
         closeAfterWrites(lingering: true)
     }
@@ -970,7 +971,7 @@ extension HTTP1ClientConnection {
     private static let established = ByteBuffer(string: "HTTP/1.1 200 Connection Established\r\n\r\n")
 }
 
-/// What the client's first bytes decide between, behind a CONNECT.
+/// What the client's first bytes after a CONNECT decide between.
 private struct TunnelPeek {
     let origin: InterceptedOrigin
     /// nil where bytes may not pass as they are.
@@ -1050,7 +1051,7 @@ private struct ClosingState {
 
     /// There is no place for the connection. Its client is refused in the version of HTTP that the handshake agrees on.
     var refusal: GatewayProblem?
-    /// With a client that goes on sending behind its last answer.
+    /// How long to wait for a client that goes on sending after its last answer.
     var patience = Patience.long
     /// When such a client is waited for no longer.
     var lingersUntil = NIODeadline.distantFuture
@@ -1058,7 +1059,7 @@ private struct ClosingState {
     var cutsAt = NIODeadline.distantFuture
     /// When a client that takes none of a broken response is waited for no longer.
     var takesUntil = NIODeadline.distantFuture
-    /// At the last look, of a broken response.
+    /// How much of a broken response the client had not taken at the last look.
     var untaken = Int.max
 }
 
@@ -1219,28 +1220,4 @@ extension HTTP1ClientConnection {
     }
 
     private static let pauseBetweenLooks = TimeAmount.milliseconds(50)
-}
-
-/// What a connection's unfinished head holds of `limits.head_memory`.
-private struct UnfinishedHead {
-    private var place: UnfinishedHeads<HTTP1ClientConnection>.Place?
-    private var bytes = 0
-
-    /// - Parameter bytes: What the connection holds for the head now.
-    mutating func count(_ bytes: Int, of connection: HTTP1ClientConnection, in worker: Worker) {
-        if let place {
-            worker.growHead(place, by: bytes - self.bytes)
-        } else {
-            place = worker.beginHead(connection, bytes: bytes)
-        }
-        self.bytes = bytes
-    }
-
-    mutating func release(in worker: Worker) {
-        guard let place = place.take() else { return }
-        worker.endHead(place)
-    }
-
-    /// The worker has ended it.
-    mutating func forget() { place = nil }
 }

@@ -16,6 +16,12 @@ import NIOCore
 ///
 /// Bytes go to ``HTTP2Conversation``, which says what they mean; what leaves goes to ``HTTP2Output``. Lives on one event loop. Decides
 /// nothing about a request: each ``HTTP2ClientStream`` has an exchange of its own.
+///
+/// It shares ``HTTP2Output`` with ``HTTP2UpstreamConnection``, but not the order in which streams send, nor what waits on a stream.
+/// Responses take turns of one frame, so that a browser gets all of them at the same time; requests take turns of four frames. A response
+/// waits in one buffer, is paused at a high-water mark, and can be cut behind what has come of it. A request (``HTTP2Outgoing``) waits in
+/// the pieces in which its client sends it, knows its end from its declared length, and can be dropped to be sent elsewhere. One type for
+/// both would have all of these states on both paths, to save a list and a loop of a few lines.
 final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushable, ClientConnection {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -27,9 +33,9 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         case open
         /// A GOAWAY has left. Streams that the client opened before it has read that are served.
         case announcing
-        /// No more streams are served.
+        /// Open streams are finished, and new ones are refused.
         case draining
-        /// All is sent; what still comes is thrown away until the client closes.
+        /// Everything is sent. What still comes is thrown away until the client closes.
         case lingering
         case closed
     }
@@ -48,26 +54,27 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     private var input: HTTP2Input
     private let output: HTTP2Output
     private var phase = Phase.opening
-    /// The client is to open another connection then.
+    /// When the client is told to open another connection (`limits.connection_max_age`).
     private let endsAt: MonotonicTime
-    /// By place.
+    /// By ``HTTP2StreamTable/Place``; nil where no stream is open.
     private var streams: [HTTP2ClientStream?] = []
-    /// Streams that wait for the connection's window, in the order of their turns.
+    /// Streams that wait for room on the connection, in the order of their turns.
     private var waiting: [HTTP2ClientStream] = []
-    /// Streams whose response is written whole, and whose client still sends.
+    /// Streams whose response is written, but whose client still sends its request (``stopLater(_:)``).
     private var stopping: [HTTP2ClientStream] = []
     /// What the client has proved on this connection, valid under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private var places: ConnectionPlaces
-    /// Of the streams that are open.
+    /// The size of the heads of all open streams together (``reserveHead(_:)``).
     private var headBytes = 0
-    /// The field block that has begun has a deadline.
+    /// A field block has begun and is not whole. It has a deadline, and ``unfinishedHead`` counts it.
     private var awaitsBlock = false
+    private var unfinishedHead = UnfinishedHead()
     private var isReading = false
     /// The client takes more: what is on its way to it is below the high-water mark.
     private var isWritable = true
     private var pendingRead = false
-    /// Streams that have given their exchange something in this read.
+    /// Streams whose requests are flushed to their upstreams at the end of this read.
     private var touched: [HTTP2ClientStream] = []
 
     var shared: ProxyShared { configuration.shared }
@@ -202,9 +209,12 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         context?.read()
     }
 
-    /// The exchange of the stream has got something.
+    /// The exchange of the stream has got a part of the request, which is flushed to the upstream at the end of this read.
     func touch(_ stream: HTTP2ClientStream) {
-        if isReading { touched.append(stream) } else { stream.flushRequest() }
+        guard isReading else { return stream.flushRequest() }
+        guard !stream.isTouched else { return }
+        stream.isTouched = true
+        touched.append(stream)
     }
 
     // MARK: Writing
@@ -243,8 +253,26 @@ extension HTTP2ClientConnection {
         watchBlock()
     }
 
+    /// An unfinished field block is what an unfinished head is in HTTP/1: it has as long to arrive, and counts in `limits.head_memory`.
+    private func watchBlock() {
+        guard conversation.isWithinBlock else { return }
+        if !awaitsBlock {
+            awaitsBlock = true
+            setBlockDeadline()
+        }
+        unfinishedHead.count(conversation.blockMemory, of: self, in: configuration.worker)
+        configuration.worker.endOldHeads()
+    }
+
+    private func setBlockDeadline() {
+        // While the drain is announced, the connection has another deadline.
+        if phase != .announcing { deadline.move(to: clock.now + timeouts.header, for: self) }
+    }
+
     private func blockEnded() {
         awaitsBlock = false
+        unfinishedHead.release(in: configuration.worker)
+        guard phase != .announcing else { return }
         if conversation.streams.count > 0 {
             deadline.clear()
         } else if phase == .open {
@@ -252,21 +280,40 @@ extension HTTP2ClientConnection {
         }
     }
 
-    /// A field block in several frames has as long to arrive as a head of HTTP/1.
-    private func watchBlock() {
-        guard conversation.isWithinBlock != awaitsBlock, phase == .open || phase == .draining else { return }
-        guard conversation.isWithinBlock else { return blockEnded() }
-        awaitsBlock = true
-        deadline.move(to: clock.now + timeouts.header, for: self)
+    /// Nobody waits for the rest of the field block any more.
+    private func dropBlock() {
+        awaitsBlock = false
+        unfinishedHead.release(in: configuration.worker)
+        conversation.dropBlock()
+    }
+
+    /// HTTP/2 cannot answer a request whose fields have not all come, and without them no other request can be read.
+    private func refuseBlock(_ problem: GatewayProblem) {
+        guard isServing else { return }
+        shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "\(problem.detail)"])
+        report(problem, hasFields: false)
+        end(with: .enhanceYourCalm)
+    }
+
+    /// Reports a request that gets no stream.
+    private func report(_ problem: GatewayProblem, hasFields: Bool) {
+        HTTP2ClientStream(0, at: nil, on: self).report(problem, hasFields: hasFields)
+    }
+
+    func refuseForHeadMemory() {
+        unfinishedHead.forget()
+        refuseBlock(shared.state.headMemory.problem)
     }
 
     /// - Returns: Whether there is more to do with what has come.
     private func follow(_ event: HTTP2Conversation.Event) -> Bool {
         switch event {
         case .needMore: return false
-        case .nothing: creditConnection()
+        case .nothing:
+            if awaitsBlock, !conversation.isWithinBlock { blockEnded() }
+            creditConnection()
         case .request(let place, let isLast):
-            awaitsBlock = false
+            if awaitsBlock { blockEnded() }
             begin(place, isLast: isLast)
         case .fields(let place, let isLast, let isClosed):
             if awaitsBlock { blockEnded() }
@@ -274,7 +321,9 @@ extension HTTP2ClientConnection {
         case .content(let place, let range, let isLast, let isClosed):
             let content = input.content(range)
             deliver(to: place, isClosed: isClosed) { $0.receive(content, isLast: isLast) }
-        case .refused(let id): writeReset(id, .refusedStream)
+        case .refused(let id):
+            if awaitsBlock { blockEnded() }
+            refuse(id)
         case .reset(let place, _): if let stream = leave(place) { closed(stream, isCut: true) }
         case .windowGrew(let place?): streams[place]?.windowGrew()
         case .windowGrew(nil): sendWaiting()
@@ -282,7 +331,9 @@ extension HTTP2ClientConnection {
         case .ping(let data): write(room: 32) { $0.ping(data, isAnswer: true) }
         case .pingAnswer: announced()
         case .goAway: clientEnds()
-        case .streamFault(let id, let place, let fault): fail(id, place, fault)
+        case .streamFault(let id, let place, let fault):
+            if awaitsBlock { blockEnded() }
+            fail(id, place, fault)
         case .connectionFault(let fault): fail(fault)
         case .settingsAcknowledged: break
         }
@@ -295,7 +346,7 @@ extension HTTP2ClientConnection {
             phase = .open
             if conversation.streams.count == 0 { deadline.move(to: clock.now + timeouts.idle, for: self) }
         }
-        // Their windows may have grown.
+        // A larger initial window lets every stream send more.
         for stream in openStreams { stream.windowGrew() }
     }
 
@@ -304,7 +355,7 @@ extension HTTP2ClientConnection {
     private var openStreams: [HTTP2ClientStream] { conversation.streams.open.compactMap { streams[$0] } }
 
     private func begin(_ place: HTTP2StreamTable.Place, isLast: Bool) {
-        deadline.clear()
+        if phase != .announcing { deadline.clear() }
         // The one that was opened last.
         let stream = HTTP2ClientStream(conversation.streams.lastID, at: place, on: self)
         while streams.count <= place { streams.append(nil) }
@@ -312,7 +363,7 @@ extension HTTP2ClientConnection {
         stream.begin(hasContent: !isLast)
     }
 
-    /// - Parameter isClosed: It is the last that comes, and the response has ended: the place is free.
+    /// - Parameter isClosed: The request ends with it and the response has ended, so the place is free.
     private func deliver(
         to place: HTTP2StreamTable.Place,
         isClosed: Bool,
@@ -327,7 +378,7 @@ extension HTTP2ClientConnection {
         closed(stream, isCut: false)
     }
 
-    /// The place is free for another stream.
+    /// Frees the place of a stream for the next one.
     private func leave(_ place: HTTP2StreamTable.Place) -> HTTP2ClientStream? {
         let stream = streams[place]
         streams[place] = nil
@@ -349,6 +400,16 @@ extension HTTP2ClientConnection {
         case .draining: closeAfterWrites()
         case .opening, .announcing, .lingering, .closed: break
         }
+    }
+
+    /// There are as many streams as there may be, or the connection ends.
+    private func refuse(_ id: UInt32) {
+        writeReset(id, .refusedStream)
+        // The client has not seen the GOAWAY yet, and sends the request again on another connection.
+        guard !conversation.streams.isClosing else { return }
+        let limit = conversation.streams.maximumStreams
+        let detail = "Too many requests at one time on an HTTP/2 connection (limits.streams_per_connection: \(limit))."
+        report(GatewayProblem(.clientLimitReached, detail, retryAfter: .seconds(1)), hasFields: true)
     }
 
     /// Ends a stream with an error.
@@ -373,25 +434,40 @@ extension HTTP2ClientConnection {
     }
 
     private func fail(_ fault: HTTP2Fault) {
+        guard isServing else { return }
         shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "\(fault.rawValue)"])
+        if let problem = problem(of: fault) { report(problem, hasFields: false) }
         end(with: fault.code)
+    }
+
+    /// Why a request is refused whose field block is at fault; nil for other faults.
+    private func problem(of fault: HTTP2Fault) -> GatewayProblem? {
+        switch fault {
+        case .longBlock, .expandingBlock:
+            HeadRefusal.headTooLarge.problem("The request was", under: configuration.limits)
+        case .truncatedBlock, .invalidIndex, .largeInteger, .invalidHuffman, .invalidTableSize:
+            .malformedRequest(fault.rawValue)
+        default: nil
+        }
     }
 
     // MARK: Heads
 
-    /// HPACK makes long heads of a few bytes, and a stream keeps its own. The client may send a stream again that is refused for it.
+    /// A stream keeps its head, and with HPACK a few bytes from the client can stand for a long one.
     static let maximumHeadBytes = 1_048_576
 
-    /// - Returns: Whether there is room for one more head, which counts then. It may be larger than the room, so that each comes through.
-    func takes(headBytes count: Int) -> Bool {
+    /// Reserves memory for the head of a stream. A head may exceed what is left, so that none is too long for an idle connection.
+    ///
+    /// - Returns: false if the heads of the open streams have reached the limit.
+    func reserveHead(_ count: Int) -> Bool {
         guard headBytes < Self.maximumHeadBytes else { return false }
         headBytes += count
         return true
     }
 
-    func left(headBytes count: Int) {
+    func releaseHead(_ count: Int) {
         headBytes -= count
-        assert(headBytes >= 0, "A head has left twice.")
+        assert(headBytes >= 0, "A head is released twice.")
     }
 
     // MARK: Credit
@@ -412,8 +488,8 @@ extension HTTP2ClientConnection {
 
     // MARK: Responses
 
-    /// What can be left out is sent. What the channel holds says nothing of this turn, in which a few bytes from an upstream that speaks
-    /// HTTP/2 can stand for megabytes.
+    /// Whether informational responses are sent, which are only advice. What this turn has written counts, because the channel does not
+    /// hold it yet: a few bytes from an HTTP/2 upstream can expand to megabytes in one turn.
     var takesAdvice: Bool { isWritable && output.unflushed < HTTP2Output.maximumUnflushed }
 
     /// Writes a head of a response.
@@ -424,7 +500,7 @@ extension HTTP2ClientConnection {
         output.flushLater(self)
     }
 
-    /// Content that the stream may send now, as the windows go.
+    /// How many bytes of content the windows let the stream send now.
     func room(for stream: HTTP2ClientStream) -> Int { stream.place.map { conversation.streams.room($0) } ?? 0 }
 
     /// Whether the window of the stream itself is open.
@@ -433,14 +509,14 @@ extension HTTP2ClientConnection {
     }
 
     /// - Parameters:
-    ///   - content: As much as there is room for.
-    ///   - isLast: It ends the stream.
+    ///   - content: At most as much as there is room for (``room(for:)``).
+    ///   - isLast: The response ends with it.
     func send(_ content: consuming ByteBuffer, isLast: Bool, on stream: HTTP2ClientStream) {
         guard let place = stream.place, context != nil, phase != .closed else { return }
         let count = content.readableBytes
         conversation.send(count, place)
         let isClosed = isLast && endLocal(stream)
-        // The connection may be lost behind this.
+        // Can find out that the connection is lost.
         output.writeData(count, of: &content, stream: stream.id, isLast: isLast)
         output.flushLater(self)
         if isClosed { closed(stream, isCut: false) }
@@ -496,7 +572,7 @@ extension HTTP2ClientConnection {
     /// Whether a stream can send content now. Otherwise it waits for its turn.
     func maySend() -> Bool { isWritable && waiting.isEmpty && conversation.streams.connectionRoom > 0 }
 
-    /// Gives each stream that waits one frame after the other.
+    /// Lets the streams that wait send one frame each, in turn, as long as the connection has room.
     private func sendWaiting() {
         var turns = waiting[...]
         waiting = []
@@ -522,7 +598,7 @@ extension HTTP2ClientConnection {
         if holdsAnswer || writer.untakenBytes() > 0 { closeAtOnce() }
     }
 
-    /// What the client has not taken is lost.
+    /// Resets the connection: what the client has not taken is lost.
     private func closeAtOnce() {
         endStreams()
         phase = .closed
@@ -553,7 +629,7 @@ extension HTTP2ClientConnection {
     private func announced() {
         guard phase == .announcing else { return }
         phase = .draining
-        deadline.clear()
+        if awaitsBlock { setBlockDeadline() } else { deadline.clear() }
         conversation.streams.close()
         writeGoAway(.noError)
         if conversation.streams.count == 0 { closeAfterWrites() }
@@ -575,6 +651,7 @@ extension HTTP2ClientConnection {
     private func closeAfterWrites() {
         guard phase != .lingering, phase != .closed else { return }
         phase = .lingering
+        dropBlock()
         flushNow()
         deadline.set(clock.now + timeouts.linger, for: self)
         writer.closeOutput()
@@ -586,7 +663,7 @@ extension HTTP2ClientConnection {
         fail(.tooManyFaults)
     }
 
-    /// The client is told which rule it broke.
+    /// Ends the connection with GOAWAY, which tells the client why.
     private func end(with code: HTTP2ErrorNumber) {
         guard isServing else { return }
         writeGoAway(code)
@@ -608,8 +685,9 @@ extension HTTP2ClientConnection {
         closeNow()
     }
 
-    /// The client reads no answers any more.
+    /// Ends all requests: their responses cannot reach the client any more.
     private func endStreams() {
+        dropBlock()
         let places = conversation.streams.open
         (waiting, stopping) = ([], [])
         let ended = places.compactMap { place in
@@ -631,8 +709,7 @@ extension HTTP2ClientConnection {
         switch phase {
         case .opening: closeNow()
         case .open where awaitsBlock, .draining where awaitsBlock:
-            shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "late field block"])
-            end(with: .enhanceYourCalm)
+            refuseBlock(GatewayProblem(.requestTimeout, "The head of the request took too long."))
         case .open:
             guard conversation.streams.count == 0 else { return }
             guard !deadline.clientTakes(within: timeouts.idle, from: writer, by: clock, for: self) else { return }

@@ -18,16 +18,18 @@ final class HTTP2ClientStream: DeadlineKeeper {
     var place: HTTP2StreamTable.Place?
     private let connection: HTTP2ClientConnection
     private(set) var request: RequestMessage
-    /// What the head takes of what all heads of the connection may.
+    /// What the head has reserved on the connection (``HTTP2ClientConnection/reserveHead(_:)``).
     private var headBytes = 0
     private var exchange: ExchangeDriver?
     /// For a request of an engine.
     private var authorization: AuthorizationExchange?
-    /// Content of a call of an engine, as far as it has come; nil where none is awaited.
+    /// Content of an engine's call, as far as it has come; nil if none is expected.
     private var question: ByteBuffer?
     private var deadline: ClientDeadline
     private var isClosed = false
-    /// It was answered without an exchange: what the client shows for it may be nothing.
+    /// The connection calls ``flushRequest()`` at the end of this read.
+    var isTouched = false
+    /// Answered without an exchange. Any stranger can cause that, so little is spent on the answer.
     private var isRefused = false
     private var use = Use.messages
     private var input: Input
@@ -40,7 +42,7 @@ final class HTTP2ClientStream: DeadlineKeeper {
         case messages
         /// The request asks for a WebSocket.
         case webSocket
-        /// What follows in both directions is no HTTP.
+        /// The WebSocket is open: both directions carry its bytes.
         case tunnel
     }
 
@@ -119,7 +121,8 @@ final class HTTP2ClientStream: DeadlineKeeper {
         mutating func cut() { phase = .cutting(isComplete: isComplete) }
     }
 
-    init(_ id: UInt32, at place: HTTP2StreamTable.Place, on connection: HTTP2ClientConnection) {
+    /// - Parameter place: nil for a request that is only reported (``report(_:hasFields:)``).
+    init(_ id: UInt32, at place: HTTP2StreamTable.Place?, on connection: HTTP2ClientConnection) {
         self.id = id
         self.place = place
         self.connection = connection
@@ -193,9 +196,9 @@ final class HTTP2ClientStream: DeadlineKeeper {
         connection.took(count, of: self)
     }
 
-    /// Nobody looks at the head any more.
+    /// Gives back what the head has reserved: it is not needed any more.
     private func leaveHead() {
-        connection.left(headBytes: headBytes)
+        connection.releaseHead(headBytes)
         headBytes = 0
     }
 
@@ -227,22 +230,18 @@ extension HTTP2ClientStream {
     /// Takes the request whose fields have come.
     func begin(hasContent: Bool) {
         input.hasEnded = !hasContent
-        let buffers = connection.configuration.buffers
         do throws(HTTP2Malformation) {
-            let result = try request.decode(
-                &buffers.fields,
-                hasContent: hasContent,
-                mustBeTLS: connection.identity.intercepted?.scheme == .https,
-                webSocketKey: Self.webSocketKey
-            )
-            if case .refused(let reason) = result {
+            if case .refused(let reason) = try decode(hasContent: hasContent) {
                 return refuse(reason.problem("The request was", under: connection.configuration.limits))
             }
         } catch {
             return refuse(malformed: error)
         }
         let count = request.bytes.readableBytes
-        guard connection.takes(headBytes: count) else { return reset(.refusedStream) }
+        guard connection.reserveHead(count) else {
+            observe(Self.noRoomForHead, under: connection.configuration)
+            return reset(.refusedStream)
+        }
         headBytes = count
         // Nothing else of HTTP/2 asks for an upgrade.
         if request.decoder.head.wantsUpgrade { use = .webSocket }
@@ -251,6 +250,35 @@ extension HTTP2ClientStream {
         input.declared = DeclaredLength(use == .webSocket ? .untilClose : framing)
         if case .none = framing { input.phase = .headOnly }
         authorize()
+    }
+
+    private static let noRoomForHead = GatewayProblem(
+        .clientLimitReached,
+        "The heads of the open requests on this HTTP/2 connection have 1 MiB together.",
+        retryAfter: .seconds(1)
+    )
+
+    /// Reads the fields that the event loop's table holds.
+    @inline(__always)
+    private func decode(hasContent: Bool) throws(HTTP2Malformation) -> RequestHeadDecoder.DecodeResult {
+        let buffers = connection.configuration.buffers
+        return try request.decode(
+            &buffers.fields,
+            hasContent: hasContent,
+            mustBeTLS: connection.identity.intercepted?.scheme == .https,
+            webSocketKey: Self.webSocketKey
+        )
+    }
+
+    /// Reports a request that its connection refuses without opening this stream.
+    ///
+    /// - Parameter hasFields: The event loop's table holds the request's fields.
+    func report(_ problem: GatewayProblem, hasFields: Bool) {
+        assert(place == nil, "A request is reported whose stream was opened.")
+        // Only for the log, so it does not matter if something is wrong with them.
+        if hasFields { _ = try? decode(hasContent: true) }
+        observe(problem, under: connection.configuration)
+        closed(isCut: true)
     }
 
     /// 16 random bytes in Base64 (RFC 6455 section 4.1). The answer to it is the upstream's, and HTTP/2 clients ask for none.
@@ -338,7 +366,7 @@ extension HTTP2ClientStream {
         resetForFault()
     }
 
-    /// Gives the exchange what it takes; called whenever either has changed.
+    /// Gives the exchange as much of the request as it takes. Called whenever more has come, or the exchange takes more.
     private func process() {
         // A head alone was flushed when it was written.
         if case .headOnly = input.phase, use == .messages { return }
@@ -392,7 +420,10 @@ extension HTTP2ClientStream {
 
     private static let noTrailers = ByteBuffer(string: "\r\n")
 
-    func flushRequest() { exchange?.flushRequest() }
+    func flushRequest() {
+        isTouched = false
+        exchange?.flushRequest()
+    }
 
     // MARK: Reload
 
@@ -409,8 +440,7 @@ extension HTTP2ClientStream {
 
     /// A malformed request gets no answer: a client that sends it does not know what HTTP is (RFC 9113 section 8.1.1).
     private func refuse(malformed reason: HTTP2Malformation) {
-        let problem = GatewayProblem(.requestRefused, "The HTTP/2 request is malformed: \(reason.rawValue).")
-        observe(problem, under: connection.configuration)
+        observe(.malformedRequest(reason.rawValue), under: connection.configuration)
         resetForFault()
     }
 
@@ -559,16 +589,17 @@ extension HTTP2ClientStream: ClientStream {
         leaveExchange()
         send()
         guard !isClosed else { return }
-        // A tunnel whose client has not ended its side is reset. Otherwise the rest of a response has this long.
+        // A tunnel ends for both sides.
         guard !wasTunnel || !output.hasSentEnd || input.hasEnded else { return reset(.noError) }
         if isRefused { dropHead() }
         guard !output.hasSentEnd else { return }
-        // A client that anybody can be is not waited for where it has opened no window.
+        // Strangers get little time to take the answer to a refused request if they have opened no window for it.
         let isShut = isRefused && !connection.hasWindow(self)
         setDeadline(isShut ? connection.timeouts.linger : connection.timeouts.response)
     }
 
-    /// The rest of the answer may wait for long, and a few bytes from the client can stand for a long head.
+    /// Lets go of the head of a refused request: the client may take long to read the answer, and a few bytes from it can stand for a long
+    /// head.
     private func dropHead() {
         // An exchange that a reload has ended may still look at it.
         guard isKnownUniquelyReferenced(&request) else { return }
@@ -646,8 +677,8 @@ extension HTTP2ClientStream: ClientStream {
         if connection.hasPlaces { setDeadline(Self.stopDelay) } else { connection.stopLater(self) }
     }
 
-    /// Some clients fail when they are told at once, although the response is whole (curl 7.88 with 92). Meanwhile what they send is thrown
-    /// away.
+    /// Some clients fail if they are told at once, although the response is complete (curl 7.88 exits with 92). Meanwhile what they send is
+    /// thrown away.
     private static let stopDelay = TimeAmount.seconds(1)
 
     private func waitForConnection() {
@@ -819,6 +850,13 @@ final class SpareStreamParts {
         guard timers.count < Self.maximum else { return timer.cancel() }
         timer.release()
         timers.append(timer)
+    }
+}
+
+extension GatewayProblem {
+    /// - Parameter reason: Which rule of HTTP/2 the request breaks.
+    static func malformedRequest(_ reason: String) -> GatewayProblem {
+        GatewayProblem(.requestRefused, "The HTTP/2 request is malformed: \(reason).")
     }
 }
 

@@ -9,7 +9,7 @@ package struct UnfinishedHeads<Connection>: ~Copyable {
     /// What to do so that the memory keeps to its limit.
     package enum Demand {
         case nothing
-        /// Answer this connection with ``HeadMemory/problem`` and close it. Its bytes are released already.
+        /// Refuse the head of this connection with ``HeadMemory/problem``, and close the connection. Its bytes are released already.
         case end(Connection)
         /// Another worker has the oldest head: have it call ``UnfinishedHeads/demand()``.
         case ask(worker: Int)
@@ -166,7 +166,7 @@ package final class HeadMemory: Sendable {
     /// After a reload. A head too many is ended when the next one grows.
     func setLimit(_ limit: Int) { maximum.store(limit, ordering: .relaxed) }
 
-    /// How the oldest head is answered when its memory is needed.
+    /// Why the oldest head is refused when its memory is needed.
     package var problem: GatewayProblem {
         GatewayProblem(
             .requestTimeout,

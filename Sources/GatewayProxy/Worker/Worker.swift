@@ -15,7 +15,7 @@ final class Worker {
     let deadlines: DeadlineQueue
     let flushes: FlushQueue
     let upstreams = SharedUpstreams()
-    private var unfinishedHeads: UnfinishedHeads<HTTP1ClientConnection>
+    private var unfinishedHeads: UnfinishedHeads<any ClientConnection>
     /// Has the worker of a number call ``endOldHeads()``.
     private var ask: (Int) -> Void = { _ in }
     /// Has all workers call ``closeIdle()``.
@@ -151,7 +151,7 @@ final class Worker {
     /// A head has come in part.
     ///
     /// - Parameter bytes: What the connection holds for it.
-    func beginHead(_ connection: HTTP1ClientConnection, bytes: Int) -> UnfinishedHeads<HTTP1ClientConnection>.Place {
+    fileprivate func beginHead(_ connection: any ClientConnection, bytes: Int) -> UnfinishedHead.Place {
         unfinishedHeads.begin(
             connection,
             bytes: bytes,
@@ -159,11 +159,11 @@ final class Worker {
         )
     }
 
-    func growHead(_ place: UnfinishedHeads<HTTP1ClientConnection>.Place, by bytes: Int) {
+    fileprivate func growHead(_ place: UnfinishedHead.Place, by bytes: Int) {
         unfinishedHeads.grow(place, by: bytes)
     }
 
-    func endHead(_ place: UnfinishedHeads<HTTP1ClientConnection>.Place) {
+    fileprivate func endHead(_ place: UnfinishedHead.Place) {
         unfinishedHeads.end(place)
         headsChanged()
     }
@@ -231,6 +231,36 @@ protocol ClientConnection: AnyObject {
     func drain()
     /// The gateway ends, whatever is under way.
     func stop()
+    /// Newer heads need the memory of this connection's unfinished head (`limits.head_memory`), which no longer counts.
+    func refuseForHeadMemory()
+}
+
+/// What a connection's unfinished head holds of `limits.head_memory`.
+struct UnfinishedHead {
+    typealias Place = UnfinishedHeads<any ClientConnection>.Place
+
+    private var place: Place?
+    private var bytes = 0
+
+    /// Call ``Worker/endOldHeads()`` afterwards.
+    ///
+    /// - Parameter bytes: What the connection holds for the head now.
+    mutating func count(_ bytes: Int, of connection: any ClientConnection, in worker: Worker) {
+        if let place {
+            worker.growHead(place, by: bytes - self.bytes)
+        } else {
+            place = worker.beginHead(connection, bytes: bytes)
+        }
+        self.bytes = bytes
+    }
+
+    mutating func release(in worker: Worker) {
+        guard let place = place.take() else { return }
+        worker.endHead(place)
+    }
+
+    /// The worker has ended it.
+    mutating func forget() { place = nil }
 }
 
 /// The connections of an event loop to upstreams that carry many exchanges at one time, in whatever pool.

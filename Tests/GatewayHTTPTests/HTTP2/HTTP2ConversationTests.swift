@@ -58,6 +58,22 @@ private struct Peer: ~Copyable {
         }
     }
 
+    /// The events of one frame of DATA: of a third of it and of the rest, or of all of it.
+    mutating func receive(_ frame: [UInt8], inParts: Bool) -> [Event] {
+        var (position, events) = (0, [Event]())
+        let now = time
+        if inParts {
+            let part = Array(frame[..<(frame.count / 3)])
+            let none = conversation.receive(part.span, from: &position, into: &fields, at: { now })
+            #expect(none == .needMore)
+            events.append(conversation.receivePart(part.span, from: &position, at: { now }))
+            #expect(position == part.count)
+            if case .connectionFault = events[0] { return events }
+        }
+        events.append(conversation.receive(frame.span, from: &position, into: &fields, at: { now }))
+        return events
+    }
+
     /// The code that the connection ends with.
     mutating func fault(_ bytes: [UInt8]) -> HTTP2ErrorNumber? {
         guard case .connectionFault(let fault)? = send(bytes).last else { return nil }
@@ -682,6 +698,27 @@ struct HTTP2UpstreamConversationTests {
         #expect(rest == .nothing && position == frames.count && peer.conversation.streams.held == 0)
         // Other frames are read as before.
         #expect(peer.send(TestFrame.frame(.ping, 0, 0, Array(1...8))) == [.ping(0x0102_0304_0506_0708)])
+    }
+
+    /// It does not matter whether the frame has come whole, or in parts.
+    @Test(arguments: [false, true])
+    func contentAfterTheEndResetsTheStream(_ comesInParts: Bool) {
+        var peer = Peer.begun()
+        _ = peer.send(TestFrame.headers(1))
+        let events = peer.receive(TestFrame.data(1, 3000), inParts: comesInParts)
+        #expect(events.first == .streamFault(stream: 1, 0, .afterEnd))
+        #expect(events.dropFirst().allSatisfy { $0 == .nothing })
+        // The client sent it before it learned of the reset.
+        #expect(peer.send(TestFrame.data(1, 5) + TestFrame.headers(3)) == [.request(0, isLast: true)])
+        #expect(peer.conversation.streams.held == 0)
+    }
+
+    @Test(arguments: [false, true])
+    func contentAfterBothEndsEndsTheConnection(_ comesInParts: Bool) {
+        var peer = Peer.begun()
+        _ = peer.send(TestFrame.headers(1))
+        _ = peer.conversation.streams.endLocal(0)
+        #expect(peer.receive(TestFrame.data(1, 3000), inParts: comesInParts).first == .connectionFault(.afterEnd))
     }
 
     @Test func whatWasThrownAwayReturnsToTheWindow() {

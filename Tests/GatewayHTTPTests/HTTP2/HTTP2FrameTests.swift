@@ -115,6 +115,29 @@ struct HTTP2FrameTests {
         #expect(reader.takeBlock() == [])
     }
 
+    @Test func theFirstLineOfThePrefaceIsRecognised() {
+        for count in 0...TestFrame.preface.count {
+            let bytes = Array(TestFrame.preface[..<count])
+            let begins = HTTP2FrameReader.beginsPreface(bytes.span)
+            #expect(begins == (count >= 16))
+        }
+        let other = Array("PRI * HTTP/2.1\r\n\r\n".utf8)
+        let begins = HTTP2FrameReader.beginsPreface(other.span)
+        #expect(!begins)
+    }
+
+    @Test func theMemoryOfAnUnfinishedBlockIsKnown() throws {
+        var reader = try Self.reader()
+        #expect(reader.blockMemory == 0)
+        let (first, more) = (TestFrame.frame(.headers, 1, 1, [1, 2]), TestFrame.frame(.continuation, 0, 1, [3]))
+        _ = try reader.next(first.span, from: 0)
+        #expect(reader.blockMemory >= 2 && reader.isWithinBlock)
+        for _ in 0..<2 { _ = try reader.next(more.span, from: 0) }
+        #expect(reader.blockMemory >= 4)
+        reader.dropBlock()
+        #expect(reader.blockMemory == 0)
+    }
+
     // MARK: Faults
 
     @Test(arguments: [
