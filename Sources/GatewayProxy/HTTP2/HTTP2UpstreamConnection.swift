@@ -64,8 +64,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var isWritable = true
     /// Answers to frames of the upstream that were written while it did not take what was sent to it.
     private var answers = 0
-    /// Streams that are over, of which the channel may still hold something.
-    private var remains: [Remains] = []
+    /// What streams were sent with that are over, and of which the channel may still hold something.
+    private var remains = HTTP2Remains<SentRight>()
     /// Content was thrown away that had counted as sent.
     private var hasWindowAgain = false
     // What is received.
@@ -84,13 +84,6 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private(set) var alert: TLSAlert?
     /// Why it ends the connection; nil while it has not said so.
     private(set) var farewell: HTTP2Farewell?
-
-    /// What the channel may still hold of a stream that is over.
-    private struct Remains {
-        /// Where its last bytes end.
-        let position: Int
-        let right: SentRight
-    }
 
     init(
         pool: UpstreamPool,
@@ -252,7 +245,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         phase = .closed
         timer.cancel()
         output.drop()
-        remains = []
+        remains = HTTP2Remains()
         pool.upstreams.remove(self)
         settle(.failure(lost))
         pool.connectionEnded(id)
@@ -328,7 +321,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             serveWaiting()
         }
         output.flushNow()
-        if !remains.isEmpty { forgetSent() }
+        if !remains.isEmpty { remains.forget(upTo: output.taken()) }
     }
 
     /// An answer to a frame of the upstream was written.
@@ -442,9 +435,8 @@ extension HTTP2UpstreamConnection {
         while streams.count <= place { streams.append(nil) }
         assert(streams[place] == nil, "Two streams have one place.")
         streams[place] = stream
-        // Without a credential, too, a reload can take the right to send it.
-        output.writeFields(stream: id, isLast: isLast, room: room, isSecret: true, fields)
-        stream.lastPosition = output.position
+        output.writeFields(stream: id, isLast: isLast, room: room, fields)
+        stream.written = output.written
         retireIfExhausted()
         return (id, place)
     }
@@ -465,7 +457,7 @@ extension HTTP2UpstreamConnection {
         if !output.endInPlace(id) {
             output.write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: id, length: 0, isLast: true) }
         }
-        stream.lastPosition = output.position
+        stream.written.end = output.position
         flush()
     }
 
@@ -476,7 +468,7 @@ extension HTTP2UpstreamConnection {
         conversation.send(content.readableBytes, place)
         if isLast { ended(place, stream) }
         output.writeData(content.readableBytes, of: &content, stream: id, isLast: isLast)
-        stream.lastPosition = output.position
+        stream.written.end = output.position
         flush()
     }
 
@@ -486,7 +478,7 @@ extension HTTP2UpstreamConnection {
         ended(place, stream)
         let room = 4 * section.readableBytes
         output.writeFields(stream: id, isLast: true, room: room) { $0.fields(section.readableBytesUInt8Span) }
-        stream.lastPosition = output.position
+        stream.written.end = output.position
         flush()
     }
 
@@ -543,21 +535,20 @@ extension HTTP2UpstreamConnection {
 
 /// Nothing leaves whose right was withdrawn.
 extension HTTP2UpstreamConnection {
-    /// Takes back what has not left of a stream that is over.
+    /// Takes what was not flushed of a stream that is over out of the output. If the channel may hold a part of it, its right is kept.
+    ///
+    /// A request without a credential has a right, too: a reload can take its client or its route.
     ///
     /// - Returns: Whether the upstream never hears of the stream.
     private func takeBack(_ stream: HTTP2UpstreamStream, _ exchange: ExchangeDriver?) -> Bool {
-        guard let id = stream.id, !output.hasLeft(stream.lastPosition) else { return false }
-        if case .cut(let content) = output.withdraw(id) {
+        guard let id = stream.id, !output.hasLeft(stream.written.end) else { return false }
+        if let content = output.withdraw(id, stream.written) {
             regain(content)
             return true
         }
-        // One that is closed has ended in order: the upstream may want all of it.
-        if stream.place != nil { regain(output.withdrawRest(of: id, upTo: stream.lastPosition)) }
-        if let right = exchange?.right ?? stream.right {
-            if remains.count >= 64 { forgetSent() }
-            remains.append(Remains(position: stream.lastPosition, right: right))
-        }
+        // The upstream may need all of a stream that has ended in order (one without a place), so its rest stays.
+        if stream.place != nil { regain(output.withdrawRest(of: id, &stream.written)) }
+        if let right = exchange?.right ?? stream.right { remains.add(right, upTo: stream.written.end) }
         return false
     }
 
@@ -577,24 +568,63 @@ extension HTTP2UpstreamConnection {
     /// A reload has come, and has ended exchanges.
     func followReload(_ isOver: (SentRight) -> Bool) { endIfHeld(isOver) }
 
-    private func forgetSent() { remains.removeAll { output.hasLeft($0.position) } }
-
-    /// Whether the channel holds bytes of a tunnel whose client has left and whose right is over.
-    private func isHeld(_ stream: HTTP2UpstreamStream?, _ isOver: (SentRight) -> Bool) -> Bool {
-        guard let stream, let right = stream.right, !output.hasLeft(stream.lastPosition) else { return false }
-        return isOver(right)
-    }
-
     private func endIfHeld(_ isOver: (SentRight) -> Bool) {
         guard phase != .closed else { return }
-        forgetSent()
-        guard remains.contains(where: { isOver($0.right) }) || streams.contains(where: { isHeld($0, isOver) }) else {
-            return
-        }
+        let taken = output.taken()
+        guard remains.contains(beyond: taken, isOver) || streams.contains(where: { isHeld($0, beyond: taken, isOver) })
+        else { return }
         phase = .closed
         retire()
         output.drop()
         writer.reset()
+    }
+
+    /// Whether the channel may hold bytes of a tunnel whose client has left and whose right is over.
+    private func isHeld(_ stream: HTTP2UpstreamStream?, beyond taken: Int, _ isOver: (SentRight) -> Bool) -> Bool {
+        guard let stream, stream.written.end > taken, let right = stream.right else { return false }
+        return isOver(right)
+    }
+}
+
+/// What streams were sent with that are over, until the system has taken the last of their bytes. Positions are those of the output.
+///
+/// All of it is forgotten once the system has taken everything. Before that, it is looked through only when it has doubled: an upstream
+/// that reads slowly must not make each flush look at what all requests have left.
+struct HTTP2Remains<Right> {
+    private struct Entry {
+        /// Where the last bytes of the stream end.
+        let end: Int
+        let right: Right
+    }
+
+    private var entries: [Entry] = []
+    /// Where the last bytes of all of them end.
+    private var end = 0
+    /// How many there are when they are looked through.
+    private var limit = Self.smallestLimit
+
+    private static var smallestLimit: Int { 64 }
+
+    var isEmpty: Bool { entries.isEmpty }
+    /// For tests.
+    var count: Int { entries.count }
+
+    mutating func add(_ right: Right, upTo end: Int) {
+        entries.append(Entry(end: end, right: right))
+        self.end = max(self.end, end)
+    }
+
+    /// - Parameter taken: The system has everything up to here.
+    mutating func forget(upTo taken: Int) {
+        guard taken < end else { return self = Self() }
+        guard entries.count >= limit else { return }
+        entries.removeAll { $0.end <= taken }
+        limit = max(Self.smallestLimit, 2 * entries.count)
+    }
+
+    /// - Parameter taken: The system has everything up to here.
+    func contains(beyond taken: Int, _ isOver: (Right) -> Bool) -> Bool {
+        entries.contains { $0.end > taken && isOver($0.right) }
     }
 }
 

@@ -57,8 +57,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     private var exchange: ExchangeDriver?
     /// What it was sent with, once its exchange has left.
     private(set) var right: SentRight?
-    /// Where the last bytes that were written for it end (``HTTP2Output/position``).
-    var lastPosition = 0
+    /// How far it was written.
+    var written = HTTP2Output.Written()
     private(set) var phase = Phase.head
     // What is sent.
     private var outgoing = HTTP2Outgoing()
