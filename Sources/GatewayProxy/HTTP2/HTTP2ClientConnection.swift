@@ -412,9 +412,9 @@ extension HTTP2ClientConnection {
 
     // MARK: Responses
 
-    /// What can be left out is sent. What the channel holds says nothing of this turn, in which a few bytes from an upstream that speaks
-    /// HTTP/2 can stand for megabytes.
-    var takesAdvice: Bool { isWritable && output.unflushed < HTTP2Output.maximumUnflushed }
+    /// Whether an informational response, which a client can do without, is written. What the channel holds says nothing of this turn, in
+    /// which a few bytes from an upstream that speaks HTTP/2 can stand for megabytes.
+    var mayWriteInformational: Bool { isWritable && output.unflushed < HTTP2Output.maximumUnflushed }
 
     /// Writes a head of a response.
     @inline(__always)
