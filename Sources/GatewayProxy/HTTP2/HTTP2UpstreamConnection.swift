@@ -29,10 +29,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     static let streamWindow = 262_144
     /// The window of a connection, as large as those of all its streams together: streams whose clients take nothing do not stop
     /// the others.
-    private static let connectionWindow = 100 * streamWindow
+    private static let connectionWindow = PoolState.Rules.streamsPerConnection * streamWindow
     /// Maximum number of answers to frames of the upstream that wait because it does not read.
     private static let maximumAnswers = 1000
-    /// So much may wait when a request begins on a connection that takes no more for now. An upload stays below it.
+    /// A connection to which more than this waits takes no new requests while its upstream does not read. Uploads alone do not reach it.
     private static let maximumWaiting = 1_048_576
 
     let pool: UpstreamPool
@@ -68,6 +68,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var remains = HTTP2Remains<SentRight>()
     /// Content was thrown away that had counted as sent.
     private var hasWindowAgain = false
+    /// Called once the heads of their streams were flushed.
+    private var awaitingFlush: [(stream: HTTP2UpstreamStream, done: () -> Void)] = []
     // What is received.
     private var input: HTTP2Input
     private var isReading = false
@@ -84,6 +86,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private(set) var alert: TLSAlert?
     /// Why it ends the connection; nil while it has not said so.
     private(set) var farewell: HTTP2Farewell?
+    /// The gateway has reset the connection, because the channel held bytes whose right was withdrawn.
+    private(set) var isResetByGateway = false
 
     init(
         pool: UpstreamPool,
@@ -109,14 +113,19 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         input = HTTP2Input(worker.buffers)
         conversation = HTTP2Conversation(
             peerIsClient: false,
-            limits: HTTP2Conversation.Limits(
-                headerBytes: limits.headerBytes,
-                headerFields: limits.headerFields,
-                maximumStreams: .max,
-                connectionWindow: Self.connectionWindow,
-                streamWindow: Self.streamWindow
-            ),
+            limits: Self.allowances(limits),
             at: MonotonicTime(.now())
+        )
+    }
+
+    /// What an upstream is allowed.
+    private static func allowances(_ limits: Limits) -> HTTP2Conversation.Limits {
+        HTTP2Conversation.Limits(
+            headerBytes: limits.headerBytes,
+            headerFields: limits.headerFields,
+            maximumStreams: .max,
+            connectionWindow: connectionWindow,
+            streamWindow: streamWindow
         )
     }
 
@@ -139,7 +148,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             frames.preface()
             frames.settings([
                 (.enablePush, 0), (.maximumStreams, 0), (.initialWindow, Self.streamWindow),
-                (.maximumHeaderList, limits.headerBytes + 32 * limits.headerFields),
+                (.maximumHeaderList, Self.allowances(limits).headerList),
             ])
         }
         creditConnection()
@@ -168,8 +177,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     /// - Parameters:
     ///   - code: Tells the upstream that the stream is over before its time; nil if it knows.
     ///   - exchange: That of the stream; nil if it has left before.
-    func end(_ stream: HTTP2UpstreamStream, _ code: HTTP2ErrorNumber?, of exchange: ExchangeDriver?) {
-        guard stream.phase != .over else { return }
+    /// - Returns: Whether the upstream may know of the stream; false also if it was over before.
+    @discardableResult
+    func end(_ stream: HTTP2UpstreamStream, _ code: HTTP2ErrorNumber?, of exchange: ExchangeDriver?) -> Bool {
+        guard stream.phase != .over else { return false }
         take(stream.held, of: stream)
         stream.drop()
         let isUnsent = takeBack(stream, exchange)
@@ -183,6 +194,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         }
         if stream.waitsForRoom { waiting.removeAll { $0 === stream } }
         pool.streamEnded(self, of: stream.client)
+        return !isUnsent && stream.id != nil
     }
 
     /// Cuts a stream whose exchange goes on: neither side sends on it any more.
@@ -244,6 +256,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         clock.end()
         phase = .closed
         timer.cancel()
+        if !awaitingFlush.isEmpty { tellFlushed() }
         output.drop()
         remains = HTTP2Remains()
         pool.upstreams.remove(self)
@@ -272,7 +285,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         if let alert {
             settle(.failure(UpstreamFailure.problem(alert, origin)))
         } else if UpstreamFailure.isRenegotiation(error), phase != .opening {
-            failStreams(UpstreamFailure.renegotiation)
+            return close(failing: UpstreamFailure.renegotiation)
         } else {
             settle(.failure(lost))
         }
@@ -281,11 +294,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     /// The upstream has broken a rule, or sends more than it has a use for.
     private func broken(_ fault: HTTP2Fault) {
-        if phase == .opening {
-            settle(.failure(.speaksNoHTTP2(origin)))
-        } else {
-            failStreams(Self.detail(of: fault))
-        }
+        guard phase == .opening else { return close(fault.code, failing: Self.detail(of: fault)) }
+        settle(.failure(.speaksNoHTTP2(origin)))
         close(fault.code)
     }
 
@@ -321,7 +331,20 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             serveWaiting()
         }
         output.flushNow()
+        if !awaitingFlush.isEmpty { tellFlushed() }
         if !remains.isEmpty { remains.forget(upTo: output.taken()) }
+    }
+
+    /// Calls `done` once the head of the stream was flushed; never if it is withdrawn before.
+    func whenFlushed(_ stream: HTTP2UpstreamStream, _ done: @escaping () -> Void) {
+        guard output.holdsHead(of: stream.written) else { return done() }
+        awaitingFlush.append((stream, done))
+    }
+
+    private func tellFlushed() {
+        let awaiting = awaitingFlush
+        awaitingFlush = []
+        for (stream, done) in awaiting where !output.holdsHead(of: stream.written) { done() }
     }
 
     /// An answer to a frame of the upstream was written.
@@ -544,6 +567,7 @@ extension HTTP2UpstreamConnection {
         guard let id = stream.id, !output.hasLeft(stream.written.end) else { return false }
         if let content = output.withdraw(id, stream.written) {
             regain(content)
+            if !awaitingFlush.isEmpty { awaitingFlush.removeAll { $0.stream === stream } }
             return true
         }
         // The upstream may need all of a stream that has ended in order (one without a place), so its rest stays.
@@ -574,6 +598,7 @@ extension HTTP2UpstreamConnection {
         guard remains.contains(beyond: taken, isOver) || streams.contains(where: { isHeld($0, beyond: taken, isOver) })
         else { return }
         phase = .closed
+        isResetByGateway = true
         retire()
         output.drop()
         writer.reset()
@@ -692,12 +717,16 @@ extension HTTP2UpstreamConnection {
     }
 
     /// With TLS the upstream's close_notify would be waited for, in a place that others may need.
-    func close(_ code: HTTP2ErrorNumber = .noError) {
+    ///
+    /// - Parameter detail: Why responses that are under way are not valid any more; nil where they only end early.
+    func close(_ code: HTTP2ErrorNumber = .noError, failing detail: String? = nil) {
         guard phase != .closed else { return }
         let isTold = phase == .open || code != .noError
-        // First: what is written can fail, and leads back to here.
+        // First: what is written can fail, and leads back to here. The pool must know, too, before a request that fails makes room for
+        // another one.
         phase = .closed
         retire()
+        if let detail { failStreams(detail) }
         if isTold { output.write(room: 17) { $0.goAway(last: 0, code) } }
         output.flushNow()
         writer.closeAtOnce()
