@@ -81,11 +81,13 @@ struct HTTP2OutputTests {
         return frames
     }
 
-    private func open(_ stream: UInt32, isSecret: Bool = true, valueLength: Int = 10) {
+    @discardableResult
+    private func open(_ stream: UInt32, valueLength: Int = 10) -> HTTP2Output.Written {
         let line = Array("authorization: ".utf8) + [UInt8](repeating: 0x61, count: valueLength)
-        output.writeFields(stream: stream, isLast: false, room: 1, isSecret: isSecret) {
+        output.writeFields(stream: stream, isLast: false, room: 1) {
             $0.field(line.span, name: 0..<13, value: 15..<line.count, isSecret: true)
         }
+        return output.written
     }
 
     private func send(_ content: [UInt8], on stream: UInt32, isLast: Bool = false) {
@@ -135,9 +137,9 @@ struct HTTP2OutputTests {
 
     /// The table size is told with each block until one has left: any of them could be cut.
     @Test func theTableSizeIsToldUntilABlockHasLeft() throws {
-        open(1)
+        let first = open(1)
         open(3)
-        #expect(output.withdraw(1) == .cut(content: 0))
+        #expect(output.withdraw(1, first) == 0)
         output.flushNow()
         open(5)
         output.flushNow()
@@ -145,9 +147,9 @@ struct HTTP2OutputTests {
     }
 
     @Test func theTableSizeIsToldAgainIfTheOnlyBlockWasCut() throws {
-        open(1)
+        let first = open(1)
         output.write(room: 17) { $0.ping(0, isAnswer: false) }
-        #expect(output.withdraw(1) == .cut(content: 0))
+        #expect(output.withdraw(1, first) == 0)
         output.flushNow()
         open(3)
         output.flushNow()
@@ -227,39 +229,44 @@ struct HTTP2OutputTests {
     // MARK: Withdrawal
 
     @Test func whatWasNotFlushedIsCutOut() throws {
-        open(1)
-        open(3, valueLength: 40_000)
+        let first = open(1)
+        let third = open(3, valueLength: 40_000)
         send([1, 2], on: 1)
         send([UInt8](repeating: 3, count: 70_000), on: 3)
         send([4], on: 1, isLast: true)
         open(5)
-        #expect(output.withdraw(3) == .cut(content: 70_000))
+        #expect(output.withdraw(3, third) == 70_000)
+        // Once: its content would be given back twice.
+        #expect(output.withdraw(3, third) == nil)
         output.flushNow()
         let frames = try frames()
         #expect(frames.map(\.stream) == [1, 1, 1, 5])
         #expect(frames[1].payload == [1, 2])
         #expect(frames[2].payload == [4])
-        #expect(output.withdraw(1) == .left)
+        #expect(output.withdraw(1, first) == nil && output.hasLeft(first.end))
     }
 
     @Test func whatWaitsOfAStreamIsTakenOut() throws {
-        open(1)
+        var first = open(1)
         output.flushNow()
         _ = try frames()
         send([1, 2, 3], on: 1)
-        let position = output.position
+        first.end = output.position
         send([4], on: 3)
-        #expect(!output.hasLeft(position))
-        #expect(output.withdrawRest(of: 1, upTo: position) == 3)
+        #expect(!output.hasLeft(first.end) && output.withdraw(1, first) == nil)
+        let position = first.end
+        #expect(output.withdrawRest(of: 1, &first) == 3)
+        // What the peer has of it was flushed.
+        #expect(output.hasLeft(first.end) && !output.hasLeft(position))
         // The stream is reset next, and that has to leave.
         output.write(room: 13) { $0.reset(stream: 1, .cancel) }
         output.flushNow()
         #expect(try frames().map(\.stream) == [3, 1])
         #expect(output.hasLeft(position))
         send([5], on: 1)
-        let later = output.position
+        first.end = output.position
         output.flushNow()
-        #expect(output.hasLeft(later) && output.withdrawRest(of: 1, upTo: later) == 0)
+        #expect(output.hasLeft(first.end) && output.withdrawRest(of: 1, &first) == 0)
         #expect(try frames().map(\.payload) == [[5]])
     }
 
@@ -271,21 +278,43 @@ struct HTTP2OutputTests {
         send([2], on: 1)
         let second = output.position
         output.flushNow()
-        #expect(output.hasLeft(first) && !output.hasLeft(second))
+        #expect(output.hasLeft(first) && !output.hasLeft(second) && output.taken() == first)
         dam.holds = false
         channel.flush()
-        #expect(output.hasLeft(second))
+        #expect(output.hasLeft(second) && output.taken() == second)
+    }
+
+    /// Positions behind what was taken out are higher than what has left, until nothing waits any more.
+    @Test func whatIsBehindAStreamThatWasTakenOutLeavesNoEarlier() throws {
+        dam.holds = true
+        let first = open(1, valueLength: 1000)
+        let third = open(3)
+        #expect(output.withdraw(1, first) == 0)
+        output.flushNow()
+        #expect(output.position < third.end && !output.hasLeft(third.end))
+        let fifth = open(5)
+        #expect(!output.hasLeft(fifth.end))
+        dam.holds = false
+        channel.flush()
+        // The fifth stream waits here, and its position is below that of the third.
+        #expect(fifth.end < third.end && !output.hasLeft(fifth.end))
+        output.flushNow()
+        #expect(output.hasLeft(third.end) && output.hasLeft(fifth.end))
+        #expect(output.position >= third.end)
+        let seventh = open(7)
+        #expect(!output.hasLeft(seventh.end) && output.withdraw(7, seventh) == 0)
+        #expect(try frames().map(\.stream) == [3, 5])
     }
 
     /// They are taken out once, when the rest is flushed.
     @Test func manyThatAreWithdrawnInOneTurnAreCutOutTogether() throws {
         for stream in stride(from: 1, through: 199, by: 2) as StrideThrough<UInt32> {
-            open(stream, valueLength: 1000)
+            let written = open(stream, valueLength: 1000)
             send([UInt8](repeating: 1, count: 10), on: stream)
             let waiting = output.unflushed
             if stream == 101 { send([UInt8](repeating: 2, count: 70_000), on: 1) }
             guard stream != 1 else { continue }
-            #expect(output.withdraw(stream) == .cut(content: 10))
+            #expect(output.withdraw(stream, written) == 10)
             #expect(output.unflushed >= waiting)
         }
         output.write(room: 17) { $0.ping(0, isAnswer: false) }
@@ -300,8 +329,8 @@ struct HTTP2OutputTests {
 
     /// Nothing of it is left for what is written later.
     @Test func nothingIsFlushedWhereAllWasWithdrawn() throws {
-        open(1)
-        #expect(output.withdraw(1) == .cut(content: 0))
+        let first = open(1)
+        #expect(output.withdraw(1, first) == 0)
         output.flushNow()
         #expect(try frames().isEmpty && output.unflushed == 0)
         open(3)
@@ -309,35 +338,97 @@ struct HTTP2OutputTests {
         #expect(try frames().map(\.stream) == [3])
     }
 
-    @Test func aHeadThatThePeerDoesNotTakeIsStuck() throws {
-        open(1)
+    /// As after a flush.
+    @Test func theBufferOfWhatWasWithdrawnIsUsedAgain() {
+        let first = open(1, valueLength: 2 * SpareBuffers.capacity)
+        #expect(output.withdraw(1, first) == 0 && owner.buffers.frames.isEmpty)
+        output.flushNow()
+        #expect(owner.buffers.frames.count == 1)
+        open(3)
+        #expect(owner.buffers.frames.isEmpty)
+    }
+
+    @Test func aHeadThatThePeerDoesNotTakeHasNotLeft() throws {
+        let first = open(1)
         output.flushNow()
         dam.holds = true
-        open(3)
+        let third = open(3)
         output.flushNow()
-        open(5)
-        #expect(output.withdraw(1) == .left)
-        #expect(output.withdraw(3) == .stuck)
-        #expect(output.withdraw(5) == .cut(content: 0))
+        let fifth = open(5)
+        #expect(output.hasLeft(first.end) && output.withdraw(1, first) == nil)
+        #expect(!output.hasLeft(third.end) && output.withdraw(3, third) == nil)
+        #expect(!output.hasLeft(fifth.end) && output.withdraw(5, fifth) == 0)
         dam.holds = false
         channel.flush()
-        #expect(output.withdraw(3) == .left)
+        #expect(output.hasLeft(third.end))
         #expect(try frames().map(\.stream) == [1, 3])
     }
 
     /// Its frames that follow later hold nothing back.
     @Test func aHeadThatLeftBeforeTheRestWasHeldHasLeft() throws {
-        open(1)
+        let first = open(1)
         output.flushNow()
         dam.holds = true
         send([1, 2, 3], on: 1)
         output.flushNow()
-        #expect(output.withdraw(1) == .left)
+        #expect(output.hasLeft(first.end) && output.withdraw(1, first) == nil)
     }
 
-    @Test func whatHasNoSecretIsNeverCut() {
-        open(1, isSecret: false)
-        #expect(output.withdraw(1) == .left)
+    /// A flush within the turn counts, too.
+    @Test func aHeadIsHeldUntilItIsFlushed() {
+        let first = open(1)
+        #expect(output.holdsHead(of: first))
+        send([UInt8](repeating: 1, count: HTTP2Output.maximumUnflushed), on: 3)
+        #expect(!output.holdsHead(of: first) && output.withdraw(1, first) == nil)
+    }
+
+    @Test func whatHasNoHeadIsNeverCut() {
+        send([1], on: 1)
+        #expect(output.withdraw(1, HTTP2Output.Written()) == nil)
+    }
+
+    // MARK: Bounds
+
+    /// A frame that was left out would be missed by the peer.
+    @Test func moreThanWasExpectedIsWrittenAllTheSame() throws {
+        let part = [UInt8](repeating: 7, count: 11_000_000)
+        unsafe part.withUnsafeBytes { part in
+            output.write(room: 9_000_000) { frames in
+                for _ in 0..<3 { unsafe frames.data(part, stream: 1, isLast: false) }
+            }
+        }
+        #expect(output.unflushed == 3 * (HTTP2FrameHeader.size + part.count))
+    }
+}
+
+@Suite("What streams that are over have left")
+struct HTTP2RemainsTests {
+    @Test func whatTheSystemHasTakenIsForgotten() {
+        var remains = HTTP2Remains<Int>()
+        #expect(remains.isEmpty && !remains.contains(beyond: 0) { _ in true })
+        remains.add(1, upTo: 100)
+        remains.add(2, upTo: 50)
+        remains.forget(upTo: 60)
+        #expect(remains.contains(beyond: 60) { $0 == 1 } && !remains.contains(beyond: 60) { $0 == 2 })
+        #expect(remains.contains(beyond: 40) { $0 == 2 } && !remains.contains(beyond: 40) { $0 == 3 })
+        remains.forget(upTo: 99)
+        #expect(!remains.isEmpty)
+        remains.forget(upTo: 100)
+        #expect(remains.isEmpty)
+    }
+
+    /// Flushes to an upstream that reads slowly look at few of them, however many there are.
+    @Test func theyAreLookedThroughWhenTheyHaveDoubled() {
+        var remains = HTTP2Remains<Int>()
+        var largest = 0
+        for number in 1...10_000 {
+            remains.add(number, upTo: number)
+            // The last fifty are held.
+            remains.forget(upTo: number - 50)
+            largest = max(largest, remains.count)
+        }
+        #expect(largest < 200 && remains.count >= 50)
+        for number in 1...10_000 { #expect(remains.contains(beyond: 9950) { $0 == number } == (number > 9950)) }
     }
 }
 

@@ -355,6 +355,56 @@ struct HTTP2UpstreamConnectionTests {
         var flushed = 0
         while let part = try channel.readOutbound(as: ByteBuffer.self) { flushed += part.readableBytes }
         #expect(flushed > 400_000)
+        // All but the bound, and the head that came when it was reached.
+        #expect(flushed >= 40 * 30_000 - HTTP2Output.maximumUnflushed - 31_000)
+    }
+
+    /// What counts as sent: a head that waits for the end of the turn can still be taken out.
+    @Test func aRequestIsSentOnceItsHeadIsFlushed() throws {
+        try open()
+        let first = try begin()
+        var told: [Int] = []
+        first.whenSent { told.append(1) }
+        #expect(told.isEmpty)
+        #expect(try sent().map(\.kind) == [Kind.headers] && told == [1])
+        first.whenSent { told.append(2) }
+        #expect(told == [1, 2])
+        let second = try begin()
+        second.whenSent { told.append(3) }
+        second.abandon(isCut: false)
+        #expect(try !sent().contains { $0.stream == 3 } && told == [1, 2])
+    }
+
+    /// A head that was flushed within its turn has left when the connection is lost.
+    @Test func aRequestWasSentThatLeftBeforeItsConnectionWasLost() throws {
+        try open()
+        var told: [Int] = []
+        try begin().whenSent { told.append(1) }
+        let long = String(repeating: "l", count: HTTP2Output.maximumUnflushed)
+        for number in 2...3 {
+            try begin("GET /api/x HTTP/1.1\r\nHost: localhost\r\nX-Long: \(long)\r\n\r\n").whenSent {
+                told.append(number)
+            }
+        }
+        #expect(told.isEmpty)
+        channel.pipeline.fireChannelInactive()
+        #expect(told == [1, 2])
+    }
+
+    /// A request that fails makes room for another one, which must not come here.
+    @Test func aConnectionThatBreaksARuleIsRetiredBeforeItsRequestsFail() throws {
+        try open()
+        let stream = try begin()
+        stream.flush()
+        _ = try sent()
+        var wasOpen: Bool?
+        // Called when the stream is over.
+        stream.finishTunnel { [connection] in wasOpen = connection.isOpen }
+        #expect(wasOpen == nil)
+        try receive(Kind.windowUpdate, RawHTTP2Client.bytes(0))
+        #expect(wasOpen == false && connection.phase == .closed)
+        let last = try #require(try sent().last)
+        #expect(last.kind == Kind.goAway && last.payload == RawHTTP2Client.bytes(0) + RawHTTP2Client.bytes(1))
     }
 
     // MARK: Upstreams that are silent

@@ -101,6 +101,26 @@ struct HTTP2UpstreamTests {
         }
     }
 
+    /// The upstream hears nothing of a request that its client resets at once, and is not asked whether it lives.
+    @Test func aRequestThatIsOverWithinItsTurnCausesNoFrames() async throws {
+        let kinds = Mutex<[UInt8]>([])
+        try await withUpstream { server, _ in
+            try server.answer("one", stream: try server.request().stream)
+            while let frame = server.next() {
+                kinds.withLock { $0.append(frame.kind) }
+                if frame.kind == Kind.headers { try server.answer("two", stream: frame.stream) }
+            }
+        } _: { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            #expect(try client.response(try client.begin()).text == "one")
+            try client.beginAndReset()
+            #expect(try client.response(try client.begin()).text == "two")
+            let seen = kinds.withLock { $0 }
+            #expect(seen.filter { [Kind.headers, Kind.reset, Kind.ping].contains($0) } == [Kind.headers])
+        }
+    }
+
     @Test func aStreamThatIsResetIsALostRequest() async throws {
         try await withUpstream { server, _ in
             server.reset(2, stream: try server.request().stream)

@@ -83,9 +83,13 @@ final class RawHTTP2Client {
     // MARK: Sending
 
     func send(_ kind: UInt8, flags: UInt8 = 0, stream: UInt32, _ payload: [UInt8] = []) {
+        connection.send(Self.frame(kind, flags: flags, stream: stream, payload))
+    }
+
+    private static func frame(_ kind: UInt8, flags: UInt8 = 0, stream: UInt32, _ payload: [UInt8]) -> [UInt8] {
         let length = payload.count
         let head = [UInt8(length >> 16 & 0xFF), UInt8(length >> 8 & 0xFF), UInt8(length & 0xFF), kind, flags]
-        connection.send(head + Self.bytes(stream) + payload)
+        return head + bytes(stream) + payload
     }
 
     static func bytes(_ number: UInt32) -> [UInt8] {
@@ -113,7 +117,15 @@ final class RawHTTP2Client {
         return stream
     }
 
-    /// The same, with its fields in frames of this length.
+    /// Begins a request and resets it in one write, so that both are read together.
+    func beginAndReset(_ fields: [(String, String)] = head()) throws {
+        let stream = nextStream
+        nextStream += 2
+        let request = Self.frame(Kind.headers, flags: 5, stream: stream, try block(fields))
+        connection.send(request + Self.frame(Kind.reset, stream: stream, Self.bytes(8)))
+    }
+
+    /// The same as ``begin(_:isLast:)``, with its fields in frames of this length.
     @discardableResult
     func begin(_ fields: [(String, String)], cutAt length: Int, isLast: Bool = true) throws -> UInt32 {
         let stream = nextStream

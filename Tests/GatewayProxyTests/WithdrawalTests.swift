@@ -351,6 +351,35 @@ struct WithdrawalTests {
         }
     }
 
+    /// A connection can only be reset as a whole. The request that is lost with it did no wrong, and nor did the upstream.
+    @Test func whoIsLostWithAConnectionIsToldWhy() async throws {
+        let upstream = SilentUpstream()
+        let origin = try RawOrigin { connection, _, _ in try upstream.serve(connection) }
+        var limits = Limits()
+        limits.headerBytes = 1 << 20
+        let source = LockableSource()
+        try await withProxy(origin, source: source, limits: limits, route: { $0.upstreamProtocol = .http2 }) { proxy in
+            let other = try proxy.client()
+            defer { other.close() }
+            other.send("GET /api/elsewhere HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            try blockUntil("the upstream is connected") { upstream.hasBegun }
+            let long = String(repeating: "l", count: 900_000)
+            let clients = try (1...24).map { number in
+                let client = try proxy.client()
+                client.send("GET /api/\(number) HTTP/1.1\r\nHost: localhost\r\nX-Long: \(long)\r\n\r\n")
+                return client
+            }
+            // So that the event loop has read all of them.
+            for _ in 0..<100 { _ = try proxy.exchange("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n") }
+            try Taking.rulesChanged.take(source, from: proxy)
+            let answer = try #require(other.readMessage())
+            #expect(answer.head.hasPrefix("HTTP/1.1 503 ") && answer.body.contains("The gateway reset its connection"))
+            try upstream.read(port: origin.port)
+            for client in clients { client.close() }
+            try upstream.expectNothingBeyondTheSystem()
+        }
+    }
+
     @Test(arguments: [(Taking.lock, false), (.credentialReplaced, true), (.rulesChanged, false)])
     func noContentLeavesForAnUpstreamThatReadsNothing(_ taking: Taking, _ clientLeaves: Bool) async throws {
         let upstream = SilentUpstream()
@@ -450,6 +479,8 @@ private final class SilentUpstream: Sendable {
         let heads = frames.count { $0.kind == RawHTTP2Client.Kind.headers }
         outcomes.withLock { $0.append(Outcome(held: held, received: received, heads: heads)) }
     }
+
+    var hasBegun: Bool { begun.load(ordering: .relaxed) > 0 }
 
     /// - Parameter port: Its own.
     func read(port: Int) throws {

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+import time
 
 import pytest
 import requests
@@ -346,3 +347,75 @@ def test_a_route_that_is_taken_away_ends_it(make_socket_origin, serve):
     assert done.returncode == 0, done
     assert client.to_end() == b""
     wait_until(lambda: stream.is_reset, 10, "the end of the stream")
+
+
+# Tunnels whose client has left
+
+
+def connections():
+    """Of this machine: local port, remote port, state, bytes that were not acknowledged, and bytes that were not read."""
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table.readlines()[1:]]
+    for row in rows:
+        local, remote = (int(address.split(":")[1], 16) for address in row[1:3])
+        yield local, remote, int(row[3], 16), *(int(part, 16) for part in row[4].split(":"))
+
+
+def in_the_system(port):
+    """Bytes between the gateway and the origin at that port that the system has."""
+    return sum(
+        sending if remote == port else received if local == port else 0
+        for local, remote, _, sending, received in connections()
+    )
+
+
+def has_clients(port):
+    established, close_wait = 1, 8
+    return any(local == port and state in (established, close_wait) for local, _, state, *_ in connections())
+
+
+def test_nothing_of_a_tunnel_leaves_after_a_lock_although_both_ends_have_ended_it(make_script, start_gateway):
+    """What the client sent last waits for an upstream that reads nothing, and so does the end of its direction."""
+    may_read, received = threading.Event(), []
+
+    def frame(kind, flags, stream, payload=b""):
+        return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
+
+    def upstream(wire, number):
+        wire.exactly(24)
+        # The largest windows that there are, and SETTINGS_ENABLE_CONNECT_PROTOCOL.
+        wire.send(frame(4, 0, 0, bytes([0, 4, 0x7F, 0xFF, 0xFF, 0xFF, 0, 8, 0, 0, 0, 1])) + frame(4, 1, 0))
+        wire.send(frame(8, 0, 0, (0x7FFF_0000).to_bytes(4)))
+        head = b"\0" * 9
+        while head[3] != 1:
+            head = wire.exactly(9)
+            wire.exactly(int.from_bytes(head[:3]))
+        stream = int.from_bytes(head[5:9])
+        # 200, and the end of the upstream's direction.
+        wire.send(frame(1, 4, stream, b"\x88") + frame(0, 1, stream))
+        may_read.wait(60)
+        received.append(len(wire.to_end()))
+
+    origin = make_script(upstream)
+    route = {"upstream": origin.url, "protocol": "http2", "auth": "me"}
+    gateway = start_gateway({"workers": 1, "credentials": {"me": BEARER}, "routes": {"api": route}})
+    client = connect(gateway.port)
+    assert ask(gateway, client).startswith("HTTP/1.1 101 ")
+    assert client.to_end() == b""
+    # More than the channel takes. The rest waits in the stream, which is not full yet: the gateway still reads.
+    sent = waiting = 0
+    while waiting < 300_000:
+        piece = b"x" * (131_072 if waiting < 65_536 else 16_384)
+        client.send(piece)
+        sent += len(piece)
+        deadline = time.monotonic() + 0.1
+        while (waiting := sent - in_the_system(origin.port)) > 65_536 and time.monotonic() < deadline:
+            time.sleep(0.001)
+    client.close()
+    wait_until(lambda: not has_clients(gateway.port), 5, "the gateway knows that the client has left")
+    held = in_the_system(origin.port)
+    assert gateway.run("token", "lock", "me").returncode == 0
+    may_read.set()
+    wait_until(lambda: received, 20, "the upstream has read all")
+    # The headers of frames count in what the system had.
+    assert received[0] <= held < sent

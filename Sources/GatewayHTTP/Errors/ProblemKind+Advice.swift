@@ -44,7 +44,8 @@ extension ProblemKind {
             upstreamAdvice
         case .draining:
             ErrorAdvice(
-                "The gateway is stopping and takes no new request, or a reload has ended this one.",
+                "The gateway is stopping and takes no new request, or a reload ended this one. A lock can end it, too, if it"
+                    + " resets a connection to the upstream that another request was using.",
                 .time,
                 "Send the request again after the seconds that Retry-After names.",
                 "authgateway status"

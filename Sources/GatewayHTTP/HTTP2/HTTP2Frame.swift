@@ -189,12 +189,12 @@ package enum HTTP2Fault: String, Error, Hashable, Sendable {
 
 /// What the peer wants of us (RFC 9113 section 6.5.2). Each value holds until it is changed.
 ///
-/// SETTINGS_HEADER_TABLE_SIZE is not among them: our field blocks use no table. Nor is SETTINGS_MAX_HEADER_LIST_SIZE, which is advice.
+/// Settings that change nothing are checked and not kept: SETTINGS_HEADER_TABLE_SIZE (our field blocks use no table),
+/// SETTINGS_MAX_HEADER_LIST_SIZE (advice), SETTINGS_ENABLE_PUSH (we push nothing), SETTINGS_MAX_FRAME_SIZE (our frames are as short as
+/// each peer must take).
 package struct HTTP2PeerSettings: Hashable, Sendable {
-    package private(set) var isPushEnabled = true
     package private(set) var maximumStreams = Int.max
     package private(set) var initialWindow = SendWindow.initial
-    package private(set) var maximumFrame = HTTP2FrameHeader.defaultMaximum
     /// RFC 8441: it takes extended CONNECT.
     package private(set) var allowsExtendedConnect = false
 
@@ -219,7 +219,6 @@ package struct HTTP2PeerSettings: Hashable, Sendable {
             guard value == 0 || value == 1 && !ofServer else {
                 throw .invalidEnablePush
             }
-            isPushEnabled = value == 1
         case .maximumStreams: maximumStreams = Int(value)
         case .initialWindow:
             guard value <= SendWindow.maximum else {
@@ -230,7 +229,6 @@ package struct HTTP2PeerSettings: Hashable, Sendable {
             guard (HTTP2FrameHeader.defaultMaximum...HTTP2FrameHeader.largestMaximum).contains(Int(value)) else {
                 throw .invalidMaximumFrame
             }
-            maximumFrame = Int(value)
         case .enableConnectProtocol:
             guard value <= 1 else { throw .invalidConnectProtocol }
             allowsExtendedConnect = value == 1

@@ -415,9 +415,12 @@ package struct ConnectionLoss: Hashable, Sendable {
     package var alert: TLSAlert?
     /// Why it ended the connection or the stream, if HTTP/2 said so.
     var farewell: HTTP2Farewell?
+    /// The gateway itself has reset the connection, because of another request on it whose right was withdrawn.
+    var isByGateway = false
 
     var problem: ExchangeProblem {
         switch (isRefused, farewell) {
+        case _ where isByGateway: .connectionReset
         case (true, let farewell?) where farewell.endsConnection: .upstreamLeft(farewell, isUnread: true)
         case (true, _): .upstreamRefused
         case (false, let farewell):
@@ -470,6 +473,8 @@ package enum ExchangeProblem: Hashable, Sendable {
     case withdrawn
     /// A reload has taken away the client, the route or the credential, or its rules refuse the request.
     case excluded
+    /// One of these has happened to another request, and the connection that both had to the upstream was reset for it.
+    case connectionReset
     case upstreamClosedEarly
     /// It ended the TLS connection with an alert in place of the response.
     case upstreamAlerted(TLSAlert)

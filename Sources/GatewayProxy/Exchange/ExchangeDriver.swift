@@ -1237,18 +1237,21 @@ final class ExchangeDriver {
     ///   - isRefused: The upstream has not looked at the request.
     ///   - alert: What it said of TLS.
     ///   - farewell: With which frame of HTTP/2 it ended the stream or the connection.
+    ///   - isByGateway: The gateway itself has reset the connection, because of another request on it.
     func upstreamLost(
         hasAnswered: Bool,
         isRefused: Bool = false,
         alert: TLSAlert? = nil,
-        farewell: HTTP2Farewell? = nil
+        farewell: HTTP2Farewell? = nil,
+        isByGateway: Bool = false
     ) {
         let loss = ConnectionLoss(
             hasAnswered: hasAnswered,
             isUnprocessed: false,
             isRefused: isRefused,
             alert: alert,
-            farewell: farewell
+            farewell: farewell,
+            isByGateway: isByGateway
         )
         upstreamCame(to: .lost(loss))
     }

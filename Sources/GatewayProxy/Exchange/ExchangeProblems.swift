@@ -95,6 +95,13 @@ extension ExchangeProblem {
                 "A reload has removed or replaced the client, the route or the credential of this request, or a rule refuses it now.",
                 retryAfter: .seconds(1)
             )
+        case .connectionReset:
+            GatewayProblem(
+                .draining,
+                "The gateway reset its connection to \(upstream): another request on it was still being sent when a lock, a revocation or a"
+                    + " reload ended it.",
+                retryAfter: .seconds(1)
+            )
         case .upstreamClosedEarly:
             GatewayProblem(
                 .upstreamUnreachable,
@@ -128,7 +135,8 @@ extension ExchangeProblem {
         // The operator is promised that responses are cut within a second.
         case .withdrawn, .excluded: .milliseconds(900)
         case .stalled(.clientStoppedReading), .stalled(.tunnelSilent): .zero
-        case .reported, .upstreamClosedEarly, .upstreamAlerted, .upstreamLeft, .upstreamRefused, .protocolNotOffered,
+        case .reported, .connectionReset, .upstreamClosedEarly, .upstreamAlerted, .upstreamLeft, .upstreamRefused,
+            .protocolNotOffered,
             .stalled:
             nil
         }

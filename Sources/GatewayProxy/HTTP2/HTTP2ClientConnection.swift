@@ -490,7 +490,7 @@ extension HTTP2ClientConnection {
 
     /// Whether informational responses are sent, which are only advice. What this turn has written counts, because the channel does not
     /// hold it yet: a few bytes from an HTTP/2 upstream can expand to megabytes in one turn.
-    var takesAdvice: Bool { isWritable && output.unflushed < HTTP2Output.maximumUnflushed }
+    var mayWriteInformational: Bool { isWritable && output.unflushed < HTTP2Output.maximumUnflushed }
 
     /// Writes a head of a response.
     @inline(__always)

@@ -6,19 +6,18 @@ import NIOCore
 /// Frames are written in place into one buffer, and sent once for each turn of the event loop. The connection writes, and calls
 /// ``flushLater(_:)``; at the end of the turn its ``Flushable/flushNow()`` calls ``flushNow()``.
 ///
-/// What was written and not flushed can still be taken back (``withdraw(_:)``).
+/// It is also the one that knows how far a stream has left. What was written and not flushed can be taken back
+/// (``withdraw(_:_:)``, ``withdrawRest(of:_:)``). What was flushed may be held by the channel until the system takes it
+/// (``taken()``), and can only be stopped by closing the connection without sending more (``SocketWriter/reset()``).
 ///
-/// A class: sending can find out that the connection is lost, which its owner deals with before the call returns.
+/// A class: a flush can find the connection closed, and its owner then calls ``drop()`` before the flush returns.
 final class HTTP2Output {
-    /// What became of the head of a stream that must not leave any more.
-    enum Withdrawal: Hashable {
-        /// Nothing of the stream leaves: for the peer it was never opened, so it must not be reset either. DATA with so many bytes was
-        /// thrown away, which the windows get back.
-        case cut(content: Int)
-        /// It is with the system. The stream can be reset.
-        case left
-        /// The channel holds it, or a part of it: the connection has to be closed without sending more (``SocketWriter/reset()``).
-        case stuck
+    /// How far a stream was written: what its owner keeps, to withdraw it.
+    struct Written: Hashable {
+        /// The number of the flush that its head leaves with; 0 where it has none.
+        fileprivate var flush = 0
+        /// Where its last bytes end (``HTTP2Output/position``).
+        var end = 0
     }
 
     private let writer: SocketWriter
@@ -37,16 +36,17 @@ final class HTTP2Output {
     private var hasBlock = false
     /// The head or the frame of DATA that was written last, and where it stands in ``staged``, while it can still be changed.
     private var last: (stream: UInt32, place: Int)?
-    /// Bytes that were flushed, ever.
+    /// The number of the flush that comes next.
+    private var nextFlush = 1
+    /// The position up to which everything was flushed.
     private var flushed = 0
-    /// Streams whose secret heads wait here.
-    private var secrets: [UInt32] = []
+    /// The position up to which the system is known to have everything.
+    private var left = 0
+    /// The last position of a flush that streams were taken out of. What was written behind them has left a little earlier than its
+    /// position says, which errs on the safe side.
+    private var lastCut = 0
     /// Streams whose frames are left out of the next flush, up to this byte of what waits.
     private var withdrawn: [UInt32: Int] = [:]
-    /// Streams whose secret heads were flushed, and may be held by the channel; up to which byte.
-    private var heldSecrets: [(stream: UInt32, end: Int)] = []
-    /// So many bytes are known to be with the system, of those that were written ever.
-    private var left = 0
 
     /// From here on content is not copied: two more pieces for each frame then cost less.
     static let smallestSlice = 65_536
@@ -54,8 +54,6 @@ final class HTTP2Output {
     static let maximumUnflushed = 196_608
     /// Marks of the channel: it takes what is flushed at once, and a little more.
     static let waterMarks = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: maximumUnflushed + 65_536)
-    /// No field block needs more: heads have limits.
-    private static let maximumRoom = 33_554_432
 
     init(_ writer: SocketWriter, buffers: SpareBuffers, flushes: FlushQueue) {
         self.writer = writer
@@ -70,8 +68,11 @@ final class HTTP2Output {
     /// Bytes that were written and that the system has not taken.
     var waiting: Int { unflushed &+ writer.heldBytes }
 
-    /// Where the bytes end that were written so far (``hasLeft(_:)``).
+    /// Where the bytes end that were written so far, of all that were ever written (``hasLeft(_:)``).
     var position: Int { flushed &+ unflushed }
+
+    /// What to keep of a stream whose head has just been written.
+    var written: Written { Written(flush: nextFlush, end: position) }
 
     // MARK: Writing
 
@@ -84,10 +85,8 @@ final class HTTP2Output {
     func write(room: Int, _ body: (inout HTTP2FrameWriter) -> Void) {
         if staged.readableBytes == 0 { staged = buffers.takeForFrames() }
         var room = room
-        while !write(within: room, body) {
-            room &*= 4
-            guard room <= Self.maximumRoom else { return assertionFailure("A field block has no bound.") }
-        }
+        // Heads have limits, so this ends. A head that was left out would leave its stream open without the peer knowing of it.
+        while !write(within: room, body) { room &*= 4 }
     }
 
     @inline(__always)
@@ -104,15 +103,12 @@ final class HTTP2Output {
 
     /// Writes a field block, with CONTINUATION frames where it is long.
     ///
-    /// - Parameters:
-    ///   - isSecret: It opens a stream and has a credential, which can be withdrawn.
-    ///   - body: Writes the fields; called again, with more room, if they did not fit.
+    /// - Parameter body: Writes the fields; called again, with more room, if they did not fit.
     @inline(__always)
     func writeFields(
         stream: UInt32,
         isLast: Bool,
         room: Int,
-        isSecret: Bool = false,
         _ body: (inout HTTP2FrameWriter) -> Void
     ) {
         let tellsTableSize = tellsTableSize
@@ -124,10 +120,10 @@ final class HTTP2Output {
         }
         hasBlock = true
         last = (stream, place)
-        if isSecret { secrets.append(stream) }
     }
 
-    /// Has the last frame of a stream end it, if nothing but frames of the connection was written since, and it has not left.
+    /// Ends a stream with a flag of the head or the DATA that was written last, if that is of this stream and was not flushed. Frames
+    /// that are neither, such as resets and credit, may have been written since, whichever stream they are for.
     ///
     /// - Returns: Whether it does. An empty frame of DATA has to otherwise.
     func endInPlace(_ stream: UInt32) -> Bool {
@@ -261,9 +257,8 @@ final class HTTP2Output {
         swap(&rest, &staged)
         last = nil
         flushed &+= count
+        nextFlush &+= 1
         if hasBlock { (tellsTableSize, hasBlock) = (false, false) }
-        for stream in secrets { heldSecrets.append((stream, flushed)) }
-        secrets.removeAll(keepingCapacity: true)
         if parts.isEmpty {
             writer.send(rest)
         } else {
@@ -273,51 +268,51 @@ final class HTTP2Output {
             writer.send(all)
         }
         buffers.giveBackFrames(consume rest)
-        forgetSentSecrets()
     }
 
     /// What was written and not flushed is lost.
     func drop() {
+        flushed = position
         (parts, partBytes) = ([], 0)
         staged = buffers.empty
         last = nil
-        secrets = []
         withdrawn = [:]
     }
 
     // MARK: Withdrawal
 
-    /// Whether the system has all that was written up to a ``position``.
-    ///
-    /// When a stream was cut out in between, it can say no for a little longer.
-    func hasLeft(_ position: Int) -> Bool {
-        if position <= left { return true }
-        // With TLS the channel holds more than was written here, which errs on the safe side.
+    /// The position up to which the system has taken what was written. Asks the channel.
+    func taken() -> Int {
+        // With TLS the channel counts the encrypted bytes, which are more: that errs on the safe side.
         let held = writer.heldBytes
+        // Nothing waits anywhere, so all that was ever written has left or was taken out.
+        if held == 0, unflushed == 0, flushed < lastCut { flushed = lastCut }
         left = max(left, flushed &- held)
-        return position <= left || held == 0 && unflushed == 0
+        return left
     }
 
-    /// Takes what waits here of a stream whose head has left, and which is about to be reset.
+    /// Whether the system has taken all that was written up to a ``position``. Asks the channel only if that is not known already.
+    func hasLeft(_ position: Int) -> Bool { position <= left || position <= taken() }
+
+    /// Whether the head of a stream waits for the next flush.
+    func holdsHead(of written: Written) -> Bool { written.flush == nextFlush }
+
+    /// Takes out all that was written for a stream, if its head was not flushed.
     ///
-    /// - Parameter position: Where the last bytes of the stream end.
-    /// - Returns: The bytes of content, which the window of the connection gets back.
-    func withdrawRest(of stream: UInt32, upTo position: Int) -> Int { position > flushed ? cut(stream) : 0 }
-
-    /// The credential in the head of a stream must not leave any more. What was written for the stream since goes with it.
-    func withdraw(_ stream: UInt32) -> Withdrawal {
-        if let index = secrets.firstIndex(of: stream) {
-            secrets.remove(at: index)
-            return .cut(content: cut(stream))
-        }
-        forgetSentSecrets()
-        return heldSecrets.contains { $0.stream == stream } ? .stuck : .left
+    /// - Returns: The bytes of content that were taken out, which the windows get back; nil if the head was flushed. After a withdrawal
+    ///   the peer never hears of the stream, so it must not be reset.
+    func withdraw(_ stream: UInt32, _ written: Written) -> Int? {
+        guard holdsHead(of: written), withdrawn[stream] == nil else { return nil }
+        return cut(stream)
     }
 
-    private func forgetSentSecrets() {
-        guard !heldSecrets.isEmpty else { return }
-        _ = hasLeft(flushed)
-        heldSecrets.removeAll { $0.end <= left }
+    /// Takes out what was not flushed of a stream whose head was. The stream is reset next.
+    ///
+    /// - Returns: The bytes of content that were taken out, which the window of the connection gets back.
+    func withdrawRest(of stream: UInt32, _ written: inout Written) -> Int {
+        guard written.end > flushed else { return 0 }
+        written.end = flushed
+        return cut(stream)
     }
 
     /// Has all frames of a stream taken out before the rest is flushed.
@@ -348,23 +343,30 @@ final class HTTP2Output {
 
     /// Takes the frames of all streams that were withdrawn out.
     private func dropWithdrawn() {
-        seal()
+        lastCut = max(lastCut, position)
         var all = ByteBuffer()
-        all.reserveCapacity(partBytes)
+        all.reserveCapacity(unflushed)
         for part in parts { all.writeImmutableBuffer(part) }
+        all.writeImmutableBuffer(staged)
         (parts, partBytes) = ([], 0)
-        staged = buffers.take()
+        last = nil
         hasBlock = false
+        // Swapped, so that it belongs to nobody else when it is cleared.
+        var kept = buffers.empty
+        swap(&kept, &staged)
+        if kept.readableBytes == 0 { kept = buffers.takeForFrames() }
+        kept.clear()
         while let header = Self.header(of: all) {
             let place = all.readerIndex
             guard let frame = all.readSlice(length: HTTP2FrameHeader.size + header.length) else { break }
             // What was written later may be the frame that resets the stream.
             if let end = withdrawn[header.stream], place < end { continue }
             if header.type == HTTP2FrameType.headers.rawValue { hasBlock = true }
-            staged.writeImmutableBuffer(frame)
+            kept.writeImmutableBuffer(frame)
         }
         assert(all.readableBytes == 0, "A frame that waits is not whole.")
         withdrawn = [:]
+        if kept.readableBytes > 0 { staged = kept } else { buffers.giveBackFrames(consume kept) }
     }
 
     private static func header(of bytes: ByteBuffer) -> HTTP2FrameHeader? {

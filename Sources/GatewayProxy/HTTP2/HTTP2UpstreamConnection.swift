@@ -29,10 +29,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     static let streamWindow = 262_144
     /// The window of a connection, as large as those of all its streams together: streams whose clients take nothing do not stop
     /// the others.
-    private static let connectionWindow = 100 * streamWindow
+    private static let connectionWindow = PoolState.Rules.streamsPerConnection * streamWindow
     /// Maximum number of answers to frames of the upstream that wait because it does not read.
     private static let maximumAnswers = 1000
-    /// So much may wait when a request begins on a connection that takes no more for now. An upload stays below it.
+    /// A connection to which more than this waits takes no new requests while its upstream does not read. Uploads alone do not reach it.
     private static let maximumWaiting = 1_048_576
 
     let pool: UpstreamPool
@@ -64,10 +64,12 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var isWritable = true
     /// Answers to frames of the upstream that were written while it did not take what was sent to it.
     private var answers = 0
-    /// Streams that are over, of which the channel may still hold something.
-    private var remains: [Remains] = []
+    /// What streams were sent with that are over, and of which the channel may still hold something.
+    private var remains = HTTP2Remains<SentRight>()
     /// Content was thrown away that had counted as sent.
     private var hasWindowAgain = false
+    /// Called once the heads of their streams were flushed.
+    private var awaitingFlush: [(stream: HTTP2UpstreamStream, done: () -> Void)] = []
     // What is received.
     private var input: HTTP2Input
     private var isReading = false
@@ -84,13 +86,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private(set) var alert: TLSAlert?
     /// Why it ends the connection; nil while it has not said so.
     private(set) var farewell: HTTP2Farewell?
-
-    /// What the channel may still hold of a stream that is over.
-    private struct Remains {
-        /// Where its last bytes end.
-        let position: Int
-        let right: SentRight
-    }
+    /// The gateway has reset the connection, because the channel held bytes whose right was withdrawn.
+    private(set) var isResetByGateway = false
 
     init(
         pool: UpstreamPool,
@@ -116,14 +113,19 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         input = HTTP2Input(worker.buffers)
         conversation = HTTP2Conversation(
             peerIsClient: false,
-            limits: HTTP2Conversation.Limits(
-                headerBytes: limits.headerBytes,
-                headerFields: limits.headerFields,
-                maximumStreams: .max,
-                connectionWindow: Self.connectionWindow,
-                streamWindow: Self.streamWindow
-            ),
+            limits: Self.allowances(limits),
             at: MonotonicTime(.now())
+        )
+    }
+
+    /// What an upstream is allowed.
+    private static func allowances(_ limits: Limits) -> HTTP2Conversation.Limits {
+        HTTP2Conversation.Limits(
+            headerBytes: limits.headerBytes,
+            headerFields: limits.headerFields,
+            maximumStreams: .max,
+            connectionWindow: connectionWindow,
+            streamWindow: streamWindow
         )
     }
 
@@ -146,7 +148,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             frames.preface()
             frames.settings([
                 (.enablePush, 0), (.maximumStreams, 0), (.initialWindow, Self.streamWindow),
-                (.maximumHeaderList, limits.headerBytes + 32 * limits.headerFields),
+                (.maximumHeaderList, Self.allowances(limits).headerList),
             ])
         }
         creditConnection()
@@ -175,8 +177,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     /// - Parameters:
     ///   - code: Tells the upstream that the stream is over before its time; nil if it knows.
     ///   - exchange: That of the stream; nil if it has left before.
-    func end(_ stream: HTTP2UpstreamStream, _ code: HTTP2ErrorNumber?, of exchange: ExchangeDriver?) {
-        guard stream.phase != .over else { return }
+    /// - Returns: Whether the upstream may know of the stream; false also if it was over before.
+    @discardableResult
+    func end(_ stream: HTTP2UpstreamStream, _ code: HTTP2ErrorNumber?, of exchange: ExchangeDriver?) -> Bool {
+        guard stream.phase != .over else { return false }
         take(stream.held, of: stream)
         stream.drop()
         let isUnsent = takeBack(stream, exchange)
@@ -190,6 +194,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         }
         if stream.waitsForRoom { waiting.removeAll { $0 === stream } }
         pool.streamEnded(self, of: stream.client)
+        return !isUnsent && stream.id != nil
     }
 
     /// Cuts a stream whose exchange goes on: neither side sends on it any more.
@@ -251,8 +256,9 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         clock.end()
         phase = .closed
         timer.cancel()
+        if !awaitingFlush.isEmpty { tellFlushed() }
         output.drop()
-        remains = []
+        remains = HTTP2Remains()
         pool.upstreams.remove(self)
         settle(.failure(lost))
         pool.connectionEnded(id)
@@ -279,7 +285,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         if let alert {
             settle(.failure(UpstreamFailure.problem(alert, origin)))
         } else if UpstreamFailure.isRenegotiation(error), phase != .opening {
-            failStreams(UpstreamFailure.renegotiation)
+            return close(failing: UpstreamFailure.renegotiation)
         } else {
             settle(.failure(lost))
         }
@@ -288,11 +294,8 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     /// The upstream has broken a rule, or sends more than it has a use for.
     private func broken(_ fault: HTTP2Fault) {
-        if phase == .opening {
-            settle(.failure(.speaksNoHTTP2(origin)))
-        } else {
-            failStreams(Self.detail(of: fault))
-        }
+        guard phase == .opening else { return close(fault.code, failing: Self.detail(of: fault)) }
+        settle(.failure(.speaksNoHTTP2(origin)))
         close(fault.code)
     }
 
@@ -328,7 +331,20 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             serveWaiting()
         }
         output.flushNow()
-        if !remains.isEmpty { forgetSent() }
+        if !awaitingFlush.isEmpty { tellFlushed() }
+        if !remains.isEmpty { remains.forget(upTo: output.taken()) }
+    }
+
+    /// Calls `done` once the head of the stream was flushed; never if it is withdrawn before.
+    func whenFlushed(_ stream: HTTP2UpstreamStream, _ done: @escaping () -> Void) {
+        guard output.holdsHead(of: stream.written) else { return done() }
+        awaitingFlush.append((stream, done))
+    }
+
+    private func tellFlushed() {
+        let awaiting = awaitingFlush
+        awaitingFlush = []
+        for (stream, done) in awaiting where !output.holdsHead(of: stream.written) { done() }
     }
 
     /// An answer to a frame of the upstream was written.
@@ -442,9 +458,8 @@ extension HTTP2UpstreamConnection {
         while streams.count <= place { streams.append(nil) }
         assert(streams[place] == nil, "Two streams have one place.")
         streams[place] = stream
-        // Without a credential, too, a reload can take the right to send it.
-        output.writeFields(stream: id, isLast: isLast, room: room, isSecret: true, fields)
-        stream.lastPosition = output.position
+        output.writeFields(stream: id, isLast: isLast, room: room, fields)
+        stream.written = output.written
         retireIfExhausted()
         return (id, place)
     }
@@ -465,7 +480,7 @@ extension HTTP2UpstreamConnection {
         if !output.endInPlace(id) {
             output.write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: id, length: 0, isLast: true) }
         }
-        stream.lastPosition = output.position
+        stream.written.end = output.position
         flush()
     }
 
@@ -476,7 +491,7 @@ extension HTTP2UpstreamConnection {
         conversation.send(content.readableBytes, place)
         if isLast { ended(place, stream) }
         output.writeData(content.readableBytes, of: &content, stream: id, isLast: isLast)
-        stream.lastPosition = output.position
+        stream.written.end = output.position
         flush()
     }
 
@@ -486,7 +501,7 @@ extension HTTP2UpstreamConnection {
         ended(place, stream)
         let room = 4 * section.readableBytes
         output.writeFields(stream: id, isLast: true, room: room) { $0.fields(section.readableBytesUInt8Span) }
-        stream.lastPosition = output.position
+        stream.written.end = output.position
         flush()
     }
 
@@ -543,21 +558,21 @@ extension HTTP2UpstreamConnection {
 
 /// Nothing leaves whose right was withdrawn.
 extension HTTP2UpstreamConnection {
-    /// Takes back what has not left of a stream that is over.
+    /// Takes what was not flushed of a stream that is over out of the output. If the channel may hold a part of it, its right is kept.
+    ///
+    /// A request without a credential has a right, too: a reload can take its client or its route.
     ///
     /// - Returns: Whether the upstream never hears of the stream.
     private func takeBack(_ stream: HTTP2UpstreamStream, _ exchange: ExchangeDriver?) -> Bool {
-        guard let id = stream.id, !output.hasLeft(stream.lastPosition) else { return false }
-        if case .cut(let content) = output.withdraw(id) {
+        guard let id = stream.id, !output.hasLeft(stream.written.end) else { return false }
+        if let content = output.withdraw(id, stream.written) {
             regain(content)
+            if !awaitingFlush.isEmpty { awaitingFlush.removeAll { $0.stream === stream } }
             return true
         }
-        // One that is closed has ended in order: the upstream may want all of it.
-        if stream.place != nil { regain(output.withdrawRest(of: id, upTo: stream.lastPosition)) }
-        if let right = exchange?.right ?? stream.right {
-            if remains.count >= 64 { forgetSent() }
-            remains.append(Remains(position: stream.lastPosition, right: right))
-        }
+        // The upstream may need all of a stream that has ended in order (one without a place), so its rest stays.
+        if stream.place != nil { regain(output.withdrawRest(of: id, &stream.written)) }
+        if let right = exchange?.right ?? stream.right { remains.add(right, upTo: stream.written.end) }
         return false
     }
 
@@ -577,24 +592,64 @@ extension HTTP2UpstreamConnection {
     /// A reload has come, and has ended exchanges.
     func followReload(_ isOver: (SentRight) -> Bool) { endIfHeld(isOver) }
 
-    private func forgetSent() { remains.removeAll { output.hasLeft($0.position) } }
-
-    /// Whether the channel holds bytes of a tunnel whose client has left and whose right is over.
-    private func isHeld(_ stream: HTTP2UpstreamStream?, _ isOver: (SentRight) -> Bool) -> Bool {
-        guard let stream, let right = stream.right, !output.hasLeft(stream.lastPosition) else { return false }
-        return isOver(right)
-    }
-
     private func endIfHeld(_ isOver: (SentRight) -> Bool) {
         guard phase != .closed else { return }
-        forgetSent()
-        guard remains.contains(where: { isOver($0.right) }) || streams.contains(where: { isHeld($0, isOver) }) else {
-            return
-        }
+        let taken = output.taken()
+        guard remains.contains(beyond: taken, isOver) || streams.contains(where: { isHeld($0, beyond: taken, isOver) })
+        else { return }
         phase = .closed
+        isResetByGateway = true
         retire()
         output.drop()
         writer.reset()
+    }
+
+    /// Whether the channel may hold bytes of a tunnel whose client has left and whose right is over.
+    private func isHeld(_ stream: HTTP2UpstreamStream?, beyond taken: Int, _ isOver: (SentRight) -> Bool) -> Bool {
+        guard let stream, stream.written.end > taken, let right = stream.right else { return false }
+        return isOver(right)
+    }
+}
+
+/// What streams were sent with that are over, until the system has taken the last of their bytes. Positions are those of the output.
+///
+/// All of it is forgotten once the system has taken everything. Before that, it is looked through only when it has doubled: an upstream
+/// that reads slowly must not make each flush look at what all requests have left.
+struct HTTP2Remains<Right> {
+    private struct Entry {
+        /// Where the last bytes of the stream end.
+        let end: Int
+        let right: Right
+    }
+
+    private var entries: [Entry] = []
+    /// Where the last bytes of all of them end.
+    private var end = 0
+    /// How many there are when they are looked through.
+    private var limit = Self.smallestLimit
+
+    private static var smallestLimit: Int { 64 }
+
+    var isEmpty: Bool { entries.isEmpty }
+    /// For tests.
+    var count: Int { entries.count }
+
+    mutating func add(_ right: Right, upTo end: Int) {
+        entries.append(Entry(end: end, right: right))
+        self.end = max(self.end, end)
+    }
+
+    /// - Parameter taken: The system has everything up to here.
+    mutating func forget(upTo taken: Int) {
+        guard taken < end else { return self = Self() }
+        guard entries.count >= limit else { return }
+        entries.removeAll { $0.end <= taken }
+        limit = max(Self.smallestLimit, 2 * entries.count)
+    }
+
+    /// - Parameter taken: The system has everything up to here.
+    func contains(beyond taken: Int, _ isOver: (Right) -> Bool) -> Bool {
+        entries.contains { $0.end > taken && isOver($0.right) }
     }
 }
 
@@ -662,12 +717,16 @@ extension HTTP2UpstreamConnection {
     }
 
     /// With TLS the upstream's close_notify would be waited for, in a place that others may need.
-    func close(_ code: HTTP2ErrorNumber = .noError) {
+    ///
+    /// - Parameter detail: Why responses that are under way are not valid any more; nil where they only end early.
+    func close(_ code: HTTP2ErrorNumber = .noError, failing detail: String? = nil) {
         guard phase != .closed else { return }
         let isTold = phase == .open || code != .noError
-        // First: what is written can fail, and leads back to here.
+        // First: what is written can fail, and leads back to here. The pool must know, too, before a request that fails makes room for
+        // another one.
         phase = .closed
         retire()
+        if let detail { failStreams(detail) }
         if isTold { output.write(room: 17) { $0.goAway(last: 0, code) } }
         output.flushNow()
         writer.closeAtOnce()

@@ -8,7 +8,8 @@ import NIOCore
 ///      │ └──▶ inspecting ──▶ body, or held │
 ///      ▼                                   │
 ///     held ── passed on ──▶ body           │
-///       └── dropped, to be sent again ─────┘
+///       └── dropped, to be sent again ─────┤
+///     head ──▶ turned away ────────────────┘
 ///
 /// Its connection owns it, and an ``ExchangeDriver`` has it on lease.
 ///
@@ -24,7 +25,22 @@ final class HTTP2UpstreamStream: UpstreamStream {
         case inspecting
         /// The response is held back until it is known whether the request can be sent again.
         case held
+        /// The connection took no stream when the head was to be written.
+        case turnedAway
         case over
+    }
+
+    /// What more of the response may come.
+    private enum Incoming {
+        case open
+        /// The end has come, and may be among ``arrivals``.
+        case ended
+        /// The end of a tunnel has come, and the upstream does not need the rest of the client's direction.
+        case endedBothWays
+        /// The stream was lost while the response was held back.
+        case lost
+        /// A tunnel was lost whose end waits for the client.
+        case lostBehindEnd
     }
 
     private enum Arrival {
@@ -57,13 +73,11 @@ final class HTTP2UpstreamStream: UpstreamStream {
     private var exchange: ExchangeDriver?
     /// What it was sent with, once its exchange has left.
     private(set) var right: SentRight?
-    /// Where the last bytes that were written for it end (``HTTP2Output/position``).
-    var lastPosition = 0
+    /// How far it was written.
+    var written = HTTP2Output.Written()
     private(set) var phase = Phase.head
     // What is sent.
     private var outgoing = HTTP2Outgoing()
-    /// The connection took no stream when the head was to be written.
-    private var isTurnedAway = false
     /// It is in the connection's queue of streams that wait for room.
     private(set) var waitsForRoom = false
     private var isFull = false
@@ -78,14 +92,9 @@ final class HTTP2UpstreamStream: UpstreamStream {
     private var arrivals: [Arrival] = []
     /// Content that has come and that no client has taken.
     private(set) var held = 0
-    /// The end of the response has come, and may be among ``arrivals``.
-    private(set) var hasArrived = false
-    /// The connection was lost while the response was held back, or the upstream has reset the stream.
-    private var isLost = false
+    private var incoming = Incoming.open
     /// `Sec-WebSocket-Accept` for the client that asked for a WebSocket.
     private var webSocketAccept: String?
-    /// The upstream has ended both directions of a tunnel.
-    private var wantsNoMore = false
     /// The end of a tunnel whose client has left.
     private var tunnelEnd: HTTP2TunnelEnd?
 
@@ -114,6 +123,13 @@ final class HTTP2UpstreamStream: UpstreamStream {
     var untakenBytes: Int { outgoing.count + (place.map(connection.unacknowledged) ?? 0) }
 
     var heldBytes: Int { outgoing.count }
+    /// The end of the response has come, and may be among ``arrivals``.
+    var hasArrived: Bool {
+        switch incoming {
+        case .ended, .endedBothWays, .lostBehindEnd: true
+        case .open, .lost: false
+        }
+    }
     /// All of the request has left, and all of the response has come.
     var isComplete: Bool { hasArrived && outgoing.isEnded }
 
@@ -142,7 +158,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
         ) { frames in
             writer.encode(head, bytes, end: end, isTLS: connection.isTLS, into: &frames)
         }
-        guard let opened else { return isTurnedAway = true }
+        guard let opened else { return phase = .turnedAway }
         (id, place) = opened
     }
 
@@ -162,14 +178,14 @@ final class HTTP2UpstreamStream: UpstreamStream {
     func flush() {
         guard phase != .over else { return }
         // The connection was lost, or retired, between the lease and the head.
-        guard !isTurnedAway else { return lose(isRefused: true) }
+        guard phase != .turnedAway else { return lose(isRefused: true) }
         sendContent()
         connection.flush()
     }
 
     func whenSent(_ done: @escaping () -> Void) {
         flush()
-        if id != nil, phase != .over { done() }
+        if id != nil, phase != .over { connection.whenFlushed(self, done) }
     }
 
     func takeUnsent() -> ByteBuffer? { nil }
@@ -242,8 +258,9 @@ final class HTTP2UpstreamStream: UpstreamStream {
         // A tunnel that ends in order has left its right here already.
         if phase == .tunnel, let exchange { right = exchange.right }
         guard isCut || !leavesTunnelInOrder() else { return }
-        if phase != .over, !order.hasHead, id != nil { connection.probe() }
-        connection.end(self, isComplete ? nil : .cancel, of: exchange)
+        let isUnanswered = phase != .over && !order.hasHead
+        let isKnown = connection.end(self, isComplete ? nil : .cancel, of: exchange)
+        if isUnanswered, isKnown { connection.probe() }
     }
 
     /// The response breaks a rule.
@@ -263,14 +280,15 @@ final class HTTP2UpstreamStream: UpstreamStream {
         guard phase != .tunnel else { return loseTunnel() }
         // A whole response that the client has not taken yet stays whole.
         guard !hasArrived || phase == .head else { return }
-        guard phase != .held else { return isLost = true }
+        guard phase != .held else { return incoming = .lost }
         let exchange = exchange.take()
         connection.end(self, nil, of: exchange)
         exchange?.upstreamLost(
             hasAnswered: order.hasHead,
             isRefused: isRefused,
             alert: connection.alert,
-            farewell: reset.map { HTTP2Farewell(reset: $0) } ?? connection.farewell
+            farewell: reset.map { HTTP2Farewell(reset: $0) } ?? connection.farewell,
+            isByGateway: connection.isResetByGateway
         )
     }
 
@@ -316,7 +334,7 @@ extension HTTP2UpstreamStream {
         guard phase == .head else {
             return isLast ? receive(.trailers(readTrailers())) : receiveUnfinishedFields()
         }
-        hasArrived = isLast
+        if isLast { incoming = .ended }
         do throws(HTTP2ResponseOrder.Fault) {
             if case .head = try order.receiveFields(isLast: isLast) { try receiveHead(isLast: isLast) }
         } catch {
@@ -336,7 +354,7 @@ extension HTTP2UpstreamStream {
 
     private func receive(_ arrival: Arrival) {
         guard phase != .over, !hasArrived else { return }
-        hasArrived = arrival.isLast
+        if arrival.isLast { incoming = .ended }
         guard arrivals.isEmpty, takes(arrival) else {
             append(arrival)
             guard phase == .inspecting else { return }
@@ -378,6 +396,7 @@ extension HTTP2UpstreamStream {
             handle(first)
         }
         flushResponse()
+        let isLost = incoming == .lost || incoming == .lostBehindEnd
         if isLost, phase != .held, phase != .over, arrivals.isEmpty { lose(isRefused: false) }
     }
 
@@ -421,8 +440,9 @@ extension HTTP2UpstreamStream {
         let isInformational = decoder.head.isInformational && decoder.head.status != 101
         try order.receiveHead(decoder.head.framing, isInformational: isInformational, isLast: isLast)
         guard !isInformational else {
-            // They are only advice, and nothing bounds what would wait of them.
-            guard exchange.clientIsWritable else { return }
+            // They are only advice, and nothing else bounds how much of them would wait for a client that reads nothing. A 100 passes once,
+            // and some clients wait for it.
+            guard decoder.head.status == 100 || exchange.clientIsWritable else { return }
             exchange.receiveInformational(decoder.head, head)
             return connection.flushLater(self)
         }
@@ -560,7 +580,10 @@ extension HTTP2UpstreamStream {
 
     private func receive(tunnelled bytes: ByteBuffer, isLast: Bool) {
         // The client has left, which the upstream learns as it would from a closed socket.
-        guard let exchange else { return connection.end(self, isLast && outgoing.isEnded ? nil : .cancel, of: nil) }
+        guard let exchange else {
+            connection.end(self, isLast && outgoing.isEnded ? nil : .cancel, of: nil)
+            return
+        }
         pass(bytes, to: exchange)
         if isLast { inputEnded() }
     }
@@ -573,7 +596,8 @@ extension HTTP2UpstreamStream {
 
     /// Both directions have ended.
     private func endTunnelIfOver() {
-        guard phase == .tunnel, hasArrived, arrivals.isEmpty, outgoing.isEnded || wantsNoMore else { return }
+        guard phase == .tunnel, hasArrived, arrivals.isEmpty, outgoing.isEnded || incoming == .endedBothWays
+        else { return }
         let exchange = exchange.take()
         connection.end(self, nil, of: exchange)
         exchange?.responseEndedWithConnection()
@@ -582,7 +606,7 @@ extension HTTP2UpstreamStream {
     /// The upstream has ended its direction and says that it does not need the rest of the other one (RFC 9113 section 8.1).
     func endsWithoutRest() -> Bool {
         guard phase == .tunnel, hasArrived else { return false }
-        wantsNoMore = true
+        incoming = .endedBothWays
         endTunnelIfOver()
         return true
     }
@@ -590,10 +614,10 @@ extension HTTP2UpstreamStream {
     /// The upstream has reset the stream, or the connection is lost.
     private func loseTunnel() {
         // What came before it is passed on first.
-        guard arrivals.isEmpty || !hasArrived else { return isLost = true }
+        guard arrivals.isEmpty || !hasArrived else { return incoming = .lostBehindEnd }
         let exchange = exchange.take()
         connection.end(self, nil, of: exchange)
-        exchange?.upstreamLost(hasAnswered: true)
+        exchange?.upstreamLost(hasAnswered: true, isByGateway: connection.isResetByGateway)
     }
 
     // MARK: From the client

@@ -142,8 +142,8 @@ package final class ClientLeases: Sendable {
         lease == .connection ? count >> 32 : count & 0xFFFF_FFFF
     }
 
-    /// Whether the client is within its share with one more. When all are in use, the next one that is not counts: the client may
-    /// ask for it.
+    /// Whether the client would be within its share with one more. When all are in use, it is judged as if one were free, so that it
+    /// may wait for the next one.
     func allowsOneMore(_ client: PoolClient, _ lease: Lease = .connection) -> Bool {
         guard client != .uncounted else { return true }
         let streams = streamsOfConnection.load(ordering: .relaxed)

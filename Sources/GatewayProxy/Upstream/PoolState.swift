@@ -45,7 +45,9 @@ struct PoolState: ~Copyable, Sendable {
         /// Connections may turn out to be HTTP/2: while one is being opened, no other one is, since it may carry all that wait.
         var opensOneAtATime = false
         /// Requests at one time on an HTTP/2 connection, whatever the upstream allows.
-        var maximumStreams = 100
+        var maximumStreams = Self.streamsPerConnection
+
+        static let streamsPerConnection = 100
     }
 
     fileprivate struct Connection: Sendable {

@@ -129,6 +129,11 @@ struct ExchangeProblemsTests {
         #expect(excluded?.kind.title.contains("its configuration has changed") == true)
         #expect(excluded?.retryAfter == .seconds(1))
         #expect(excluded?.detail.contains("reload") == true)
+        let reset = Self.problem(.connectionReset)
+        #expect(reset?.kind == .draining && reset?.retryAfter == .seconds(1))
+        #expect(
+            reset?.detail.hasPrefix("The gateway reset its connection to https://api.example: another request") == true
+        )
         let lost = Self.problem(.upstreamClosedEarly)
         #expect(lost?.detail == "https://api.example closed the connection early.")
         #expect(lost?.hopError == .connectionTerminated)
@@ -143,6 +148,15 @@ struct ExchangeProblemsTests {
         #expect(
             Self.problem(.stalled(.upstreamSilent))?.detail.hasPrefix("The upstream did not answer within 1m (") == true
         )
+    }
+
+    /// Whatever the upstream had said before.
+    @Test(arguments: [nil, HTTP2Farewell(goAway: .noError)])
+    func aConnectionThatTheGatewayResetIsNotTheUpstreamsFault(_ farewell: HTTP2Farewell?) {
+        var loss = ConnectionLoss(hasAnswered: false, isUnprocessed: false, farewell: farewell)
+        #expect(loss.problem != .connectionReset)
+        loss.isByGateway = true
+        #expect(loss.problem == .connectionReset)
     }
 
     @Test(
