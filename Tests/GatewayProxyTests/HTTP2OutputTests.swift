@@ -401,7 +401,7 @@ struct HTTP2OutputTests {
     }
 }
 
-@Suite("What streams that are over have left")
+@Suite("What streams that are over have left", .timeLimit(.minutes(1)))
 struct HTTP2RemainsTests {
     @Test func whatTheSystemHasTakenIsForgotten() {
         var remains = HTTP2Remains<Int>()
