@@ -61,7 +61,7 @@ final class AuthorizationExchange {
         return engine.proof.isGiven(
             by: request.decoder.head,
             bytes.readableBytesUInt8Span,
-            peer: stream.identity.peer
+            peer: stream.connectionContext.peer
         )
     }
 
@@ -126,7 +126,7 @@ final class AuthorizationExchange {
             scheme: original.scheme,
             route: original.route,
             askedBy: engine.plan.name,
-            on: stream.identity,
+            on: stream.connectionContext,
             cache: &configuration.engineClients.caches[EngineClients.place(of: decoder.head, bytes.span)],
             trace: &trace
         )
@@ -456,7 +456,7 @@ final class AuthorizationExchange {
 protocol EngineStream: AnyObject {
     /// The engine's own request.
     var request: RequestMessage { get }
-    var identity: ConnectionContext { get }
+    var connectionContext: ConnectionContext { get }
     var peer: String { get }
     var isTLS: Bool { get }
     /// The request is a call of gRPC.

@@ -116,7 +116,7 @@ protocol ClientStream: AnyObject {
     /// The client's address as `Forwarded` names it; nil on a unix socket.
     var clientAddress: String? { get }
     /// What its connection is known by: the listener that accepted it, and who the client is.
-    var identity: ConnectionContext { get }
+    var connectionContext: ConnectionContext { get }
     var isTLS: Bool { get }
     /// Content has come that the exchange has not taken yet.
     var hasUnreadContent: Bool { get }
@@ -186,11 +186,11 @@ protocol ClientStream: AnyObject {
 
 extension ClientStream {
     /// ``clientAddress`` for the log: `unix` on a unix socket.
-    var peer: String { clientAddress ?? (identity.reach == .unix ? "unix" : "unknown") }
+    var peer: String { clientAddress ?? (connectionContext.reach == .unix ? "unix" : "unknown") }
     /// The client asks the upstream's own host, for all that it knows.
-    var isIntercepted: Bool { identity.intercepted != nil }
+    var isIntercepted: Bool { connectionContext.intercepted != nil }
     /// Where clients see the listener, where the configuration says so.
-    var publicURL: GatewayURL? { identity.publicURL }
+    var publicURL: GatewayURL? { connectionContext.publicURL }
 
     /// The private connection for this client's requests to this pool. One to another pool, or for another client, is closed for it.
     func privateConnection(to pool: UpstreamPool, for client: String?) -> PrivateConnection {
@@ -255,7 +255,7 @@ extension ClientStream {
         return ProblemSubject(
             requestID: observe(problem, refusal, id: id, under: configuration),
             route: refusal?.route.map { shared.routes[$0] },
-            disclosesNames: refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: identity)
+            disclosesNames: refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: connectionContext)
         )
     }
 

@@ -241,9 +241,9 @@ package struct Exchange: ~Copyable, Sendable {
             return .tunnel
         }
         switch RetryPolicy.decision(for: attempt, after: response.rejection) {
-        case .pass(let note):
+        case .pass(let outcome):
             attempt.responseHasBegun = true
-            return .passResponse(note)
+            return .passResponse(outcome)
         case .sendAgain:
             phase = .replaying
             // The second try has a right to a fresh connection of its own.

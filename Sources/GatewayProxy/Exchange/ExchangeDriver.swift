@@ -37,7 +37,7 @@ final class ExchangeDriver {
     /// What the stream before this one could not send any of.
     private var unsent: ByteBuffer?
     /// What the response says of the token.
-    private var note = RejectionOutcome.none
+    private var rejectionOutcome = RejectionOutcome.none
     private var watch = TransferWatch()
     private var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
@@ -314,8 +314,8 @@ final class ExchangeDriver {
     }
 
     private func credentialUnavailable(_ problem: GatewayProblem) {
-        if case .passHeldResponse(let note) = rules.handle(.credentialUnavailable(problem.kind)), let upstream {
-            self.note = note
+        if case .passHeldResponse(let outcome) = rules.handle(.credentialUnavailable(problem.kind)), let upstream {
+            rejectionOutcome = outcome
             followDeadline()
             return upstream.passHeldResponse()
         }
@@ -700,9 +700,9 @@ final class ExchangeDriver {
     ) -> ResponseDecision {
         let step = rules.handle(.responseHead(facts))
         switch step {
-        case .passResponse(let note):
-            self.note = note
-            if note.tellsSource { tellRejected() }
+        case .passResponse(let outcome):
+            rejectionOutcome = outcome
+            if outcome.tellsSource { tellRejected() }
             return pass(head, bytes)
         case .holdResponse:
             record.trace?.reject(status: head.status, at: shared.clock.monotonic())
@@ -827,17 +827,17 @@ final class ExchangeDriver {
 
     private func pass(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
         record.status = head.status
-        if head.status >= 400 || note != .none {
+        if head.status >= 400 || rejectionOutcome != .none {
             record.failure = RequestFailure(
                 status: head.status,
-                note: note,
+                rejectionOutcome: rejectionOutcome,
                 wasReplayed: rules.wasReplayed,
                 credential: credential?.name,
                 place: requestPlace
             )
         }
         content.stopHolding()
-        let tokenNote = note.fieldValue(generation: credential?.generation ?? 0)
+        let tokenNote = rejectionOutcome.fieldValue(generation: credential?.generation ?? 0)
         do throws(HeadFault) {
             let form = try client.sendHead(
                 head,

@@ -232,7 +232,7 @@ extension HTTP2ClientStream {
             let result = try request.decode(
                 &buffers.fields,
                 hasContent: hasContent,
-                mustBeTLS: connection.identity.intercepted?.scheme == .https,
+                mustBeTLS: connection.connectionContext.intercepted?.scheme == .https,
                 webSocketKey: Self.webSocketKey
             )
             if case .refused(let reason) = result {
@@ -262,7 +262,7 @@ extension HTTP2ClientStream {
     }
 
     private func authorize() {
-        if let engine = connection.identity.engine { return answerEngine(engine) }
+        if let engine = connection.connectionContext.engine { return answerEngine(engine) }
         if case .authority = request.decoder.head.form {
             return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
         }
@@ -398,7 +398,7 @@ extension HTTP2ClientStream {
 
     func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
         guard let exchange else { return engineFollowsReload() }
-        let verdict = connection.configuration.worker.verdict(on: exchange, request, from: connection.identity)
+        let verdict = connection.configuration.worker.verdict(on: exchange, request, from: connection.connectionContext)
         guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
         self.exchange = nil
         connection.takeConfiguration()
@@ -424,7 +424,7 @@ extension HTTP2ClientStream {
 /// What goes from the exchange to the client.
 extension HTTP2ClientStream: ClientStream {
     var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
-    var identity: ConnectionContext { connection.identity }
+    var connectionContext: ConnectionContext { connection.connectionContext }
     var isTLS: Bool { connection.isTLS }
     var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && input.isOpen }
     var unreadBytes: Int { input.bytes.readableBytes }
@@ -535,7 +535,7 @@ extension HTTP2ClientStream: ClientStream {
 
     func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
         let shared = configuration.shared
-        let answer = shared.answer(problem, to: subject, of: request, on: connection.identity, isHTTP2: true)
+        let answer = shared.answer(problem, to: subject, of: request, on: connection.connectionContext, isHTTP2: true)
         send(answer)
     }
 
@@ -721,7 +721,7 @@ extension HTTP2ClientStream: CheckStream {
 
     /// The question is complete.
     private func ask() {
-        guard question != nil, !isClosed, let engine = connection.identity.engine else { return }
+        guard question != nil, !isClosed, let engine = connection.connectionContext.engine else { return }
         deadline.clear()
         // A reload may have come since its head.
         connection.takeConfiguration()

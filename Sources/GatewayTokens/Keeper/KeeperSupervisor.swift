@@ -13,8 +13,8 @@ package final class KeeperSupervisor: Service {
     /// that do not answer stop no other.
     private static let limits = WorkLimits(group: limitPerAuthority, all: 2048, reserved: 8)
 
-    /// What becomes of the notes of a keeper.
-    private enum Notes {
+    /// Whether the buffered events of a keeper are being written.
+    private enum Writing {
         case none
         /// A task writes them.
         case written
@@ -26,7 +26,7 @@ package final class KeeperSupervisor: Service {
         let keeper: TokenKeeper
         /// The runs of the same token that begin one after the other when this one has ended.
         var successors: [TokenKeeper] = []
-        var notes = Notes.none
+        var writing = Writing.none
     }
 
     private struct State {
@@ -36,8 +36,8 @@ package final class KeeperSupervisor: Service {
         var isStopping = false
         /// When the timer fires that is set.
         var timerDue: MonotonicTime?
-        /// The keepers that have notes to write.
-        var notes: [TokenKeeper] = []
+        /// The keepers that have events to write.
+        var writers: [TokenKeeper] = []
     }
 
     private let clock: any GatewayClock
@@ -81,9 +81,9 @@ package final class KeeperSupervisor: Service {
             guard let run = state.runs[keeper.key], run.keeper === keeper else { return }
             switch work {
             case .turn(let urgency): state.schedule.wake(keeper.key, urgency)
-            case .notes:
-                if run.notes == .none { state.notes.append(keeper) }
-                state.runs[keeper.key]?.notes = run.notes == .none ? .written : .writtenAgain
+            case .auditEvents:
+                if run.writing == .none { state.writers.append(keeper) }
+                state.runs[keeper.key]?.writing = run.writing == .none ? .written : .writtenAgain
             }
         }
         wakeUps.continuation.yield()
@@ -96,7 +96,7 @@ package final class KeeperSupervisor: Service {
                 for await _ in wakeUps.stream {
                     let round = nextRound()
                     for keeper in round.turns { tasks.addTask { await self.work(keeper) } }
-                    for keeper in round.notes { tasks.addTask { await self.writeNotes(of: keeper) } }
+                    for keeper in round.writers { tasks.addTask { await self.writeBufferedEvents(of: keeper) } }
                     if round.isLast { break }
                     guard let due = round.due else { continue }
                     timer?.cancel()
@@ -112,7 +112,7 @@ package final class KeeperSupervisor: Service {
 
     private struct Round {
         var turns: [TokenKeeper] = []
-        var notes: [TokenKeeper] = []
+        var writers: [TokenKeeper] = []
         /// When the timer has to fire; nil: as it is set.
         var due: MonotonicTime?
         var isLast = false
@@ -121,8 +121,8 @@ package final class KeeperSupervisor: Service {
     private func nextRound() -> Round {
         let now = clock.now().monotonic
         return state.withLock { state in
-            var round = Round(notes: state.notes, isLast: state.isStopping && state.runs.isEmpty)
-            state.notes = []
+            var round = Round(writers: state.writers, isLast: state.isStopping && state.runs.isEmpty)
+            state.writers = []
             round.turns = state.schedule.begin(at: now).compactMap { state.runs[$0]?.keeper }
             if let due = state.schedule.nextDue, due != state.timerDue {
                 (round.due, state.timerDue) = (due, due)
@@ -148,15 +148,15 @@ package final class KeeperSupervisor: Service {
         end(keeper)
     }
 
-    private func writeNotes(of keeper: TokenKeeper) async {
-        repeat { await keeper.writeNotes() } while hasMoreNotes(keeper)
+    private func writeBufferedEvents(of keeper: TokenKeeper) async {
+        repeat { await keeper.writeBufferedEvents() } while hasMoreEvents(keeper)
     }
 
-    private func hasMoreNotes(_ keeper: TokenKeeper) -> Bool {
+    private func hasMoreEvents(_ keeper: TokenKeeper) -> Bool {
         state.withLock { state in
             guard let run = state.runs[keeper.key], run.keeper === keeper else { return false }
-            let hasMore = run.notes == .writtenAgain
-            state.runs[keeper.key]?.notes = hasMore ? .written : .none
+            let hasMore = run.writing == .writtenAgain
+            state.runs[keeper.key]?.writing = hasMore ? .written : .none
             return hasMore
         }
     }
@@ -172,8 +172,8 @@ package final class KeeperSupervisor: Service {
             state.runs[next.key]?.successors = Array(successors.dropFirst())
             // What it was told while it waited.
             state.schedule.wake(next.key, .command)
-            state.notes.append(next)
-            state.runs[next.key]?.notes = .written
+            state.writers.append(next)
+            state.runs[next.key]?.writing = .written
             return []
         }
         for keeper in refused { keeper.close() }

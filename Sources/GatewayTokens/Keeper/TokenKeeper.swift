@@ -14,7 +14,7 @@ import Synchronization
 ///        │                          │             └──────▲───────────────────────────┬───────────────┘
 ///        ▼                          ▼                    │ what to do                ▼ what came of it
 ///     ╔═ one lock ═══════════════════════════════════════╧═══════════════════════════════════════════╗
-///     ║ State: machine (TokenLifecycle); commands, changes and notes that wait; renewer between turns ║
+///     ║ State: machine (TokenLifecycle); commands, changes, audit buffer; renewer between turns      ║
 ///     ╚══╤═══════════════════════════╤═══════════════════════════════════════════════════════════════╝
 ///        ▼ decide(_:) publishes      ▼ afterwards, without the lock
 ///     published credential        waiting requests are answered, the runner and other keepers are told
@@ -100,7 +100,7 @@ package final class TokenKeeper: CredentialSource, Service {
         var change: RemoteChange?
         var children: [Child] = []
 
-        var notes = AuditBuffer()
+        var auditBuffer = AuditBuffer()
         /// Requests that got no token since the last call that brought one.
         var withheldRequests = 0
         /// When the first call failed, as the status said it first.
@@ -236,11 +236,11 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     private func isFirstUse(of generation: Int, on route: String) -> Bool {
-        state.withLock { $0.notes.isFirstUse(of: generation, on: route) }
+        state.withLock { $0.auditBuffer.isFirstUse(of: generation, on: route) }
     }
 
     private func spendRefusal(at now: MonotonicTime) -> Int? {
-        guard let limit = context.callLimit else { return state.withLock { $0.notes.spendForWithheld(at: now) } }
+        guard let limit = context.callLimit else { return state.withLock { $0.auditBuffer.spendForWithheld(at: now) } }
         return limit.spendRefusal(at: now)
     }
 
@@ -254,9 +254,9 @@ package final class TokenKeeper: CredentialSource, Service {
         event.demand = demand
         event.detail = detail
         event.detail["engine"] = demand.engine
-        switch state.withLock({ $0.notes.add(event) }) {
+        switch state.withLock({ $0.auditBuffer.add(event) }) {
         case .lost: context.metrics.noteDropped()
-        case .first: signal(.notes)
+        case .first: signal(.auditEvents)
         // Whoever was told of the first goes on until none waits.
         case .behindOthers: break
         }
@@ -269,20 +269,20 @@ extension TokenKeeper {
     /// cancelled.
     package func run() async throws {
         let turns = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let notes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let auditEvents = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         onSignal { work in
-            if work == .notes { notes.continuation.yield() } else { turns.continuation.yield() }
+            if work == .auditEvents { auditEvents.continuation.yield() } else { turns.continuation.yield() }
         }
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
-                // Beside the turns, so that a note does not wait for the authority.
-                group.addTask { for await _ in notes.stream { await self.writeNotes() } }
+                // Beside the turns, so that an event does not wait for the authorization server.
+                group.addTask { for await _ in auditEvents.stream { await self.writeBufferedEvents() } }
                 while !isEnding {
                     let due = await work()
                     if !isEnding { await sleep(until: due, or: turns.stream) }
                 }
                 await finish()
-                notes.continuation.finish()
+                auditEvents.continuation.finish()
             }
         } onGracefulShutdown: {
             self.stop()
@@ -347,7 +347,7 @@ extension TokenKeeper {
         var renewer = takeRenewer()
         await storeWhatIsLeft(&renewer)
         putBack(renewer)
-        await writeNotes()
+        await writeBufferedEvents()
     }
 
     private func takeRenewer() -> TokenRenewer {
@@ -389,9 +389,9 @@ extension TokenKeeper {
     /// Writes the events of the request path that wait.
     ///
     /// Several calls may run at a time, as at the end of a run. Each event is written by one of them, in no certain order.
-    func writeNotes() async {
+    func writeBufferedEvents() async {
         while true {
-            let batch = state.withLock { $0.notes.take() }
+            let batch = state.withLock { $0.auditBuffer.take() }
             guard !batch.isEmpty else { return }
             for event in batch {
                 // At shutdown, each of the remaining events would wait as long as this one did.
@@ -1000,8 +1000,8 @@ extension TokenKeeper {
 enum KeeperWork: Hashable, Sendable {
     /// ``TokenKeeper/work()``.
     case turn(WorkUrgency)
-    /// ``TokenKeeper/writeNotes()``.
-    case notes
+    /// ``TokenKeeper/writeBufferedEvents()``.
+    case auditEvents
 }
 
 /// Events of the request path that wait for the audit log, so that no request does.
