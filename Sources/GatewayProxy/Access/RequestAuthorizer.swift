@@ -548,6 +548,7 @@ extension RequestAuthorizer {
             case .one(let other): found = other == route
             case .shared(let shared): found = shared.routes.contains(route)
             }
+        case .unrouted: found = false
         }
         return found && gate.selectsSameRule(for: reading, match, head, bytes)
             && gate.meetsNoOtherEndpoint(in: reading, match, head, bytes)
@@ -963,7 +964,7 @@ extension RequestAuthorizer {
     package struct Admitted: Sendable {
         package let match: RouteTable.Match
         /// nil for a server that no route leads to.
-        package var route: Int? { match == .unrouted ? nil : match.route }
+        package var route: Int? { if case .unrouted = match { nil } else { match.route } }
         package let client: String?
         /// The client authenticated to us with `Authorization`, so it must not go upstream.
         package let stripsAuthorization: Bool
@@ -1033,11 +1034,6 @@ package final class UnroutedRequest: Sendable {
             disclosesNames: admitted.disclosesNames
         )
     }
-}
-
-extension RouteTable.Match {
-    /// The path is forwarded as it came. There is no such route.
-    static var unrouted: Self { .upstream(Int.max) }
 }
 
 /// Who is told names from the configuration: of routes, credentials, strategies, upstreams and commands.
