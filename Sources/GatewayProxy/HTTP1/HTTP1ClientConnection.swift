@@ -739,6 +739,7 @@ extension HTTP1ClientConnection: EngineStream {
 
     /// gRPC needs HTTP/2.
     var isCall: Bool { false }
+    func send(message: ByteBuffer) { assertionFailure("HTTP/1 carries no calls of gRPC.") }
 
     func send(_ write: (inout ByteBuffer) -> Void) {
         let closes = !keepsAlive || !engineRequestIsComplete

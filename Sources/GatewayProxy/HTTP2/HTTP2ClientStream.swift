@@ -673,7 +673,7 @@ extension HTTP2ClientStream: ClientStream {
 /// A stream on which an engine asks. It has no exchange: nothing goes to an upstream.
 ///
 /// Content of a request is thrown away. That of a call of gRPC is the question.
-extension HTTP2ClientStream: CheckStream {
+extension HTTP2ClientStream: EngineStream {
     private func answerEngine(_ name: String) {
         guard let engine = connection.shared.engines[name] else {
             return refuse(GatewayProblem(.draining, "The engine is no longer configured."))
@@ -684,7 +684,7 @@ extension HTTP2ClientStream: CheckStream {
         if let problem = refusal(of: engine) { return exchange.refuse(problem) }
         if question == nil { question = connection.configuration.buffers.empty }
         guard input.hasEnded, let question else { return setDeadline(connection.timeouts.bodyIdle) }
-        exchange.begin(question.readableBytesUInt8Span, of: self)
+        exchange.begin(call: question.readableBytesUInt8Span)
     }
 
     var isCall: Bool {

@@ -47,7 +47,8 @@ package final class KeeperContext: Sendable {
     let logger: Logger
     let metrics: KeeperMetrics
     let nonce: @Sendable () -> String
-    let parent: (any ParentCredential)?
+    /// Keeps the token that this one is made from; nil for a grant that needs none.
+    let parent: TokenKeeper?
     let callLimit: SubjectCallLimit?
     /// Where the client's secret comes from; nil where it is not known.
     let secretOrigin: SecretOrigin?
@@ -70,7 +71,7 @@ package final class KeeperContext: Sendable {
         onAuditFailure: AuditPlan.OnFailure,
         clock: any GatewayClock,
         logger: Logger,
-        parent: (any ParentCredential)? = nil,
+        parent: TokenKeeper? = nil,
         callLimit: SubjectCallLimit? = nil,
         secretOrigin: SecretOrigin? = nil,
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
@@ -98,7 +99,7 @@ package final class KeeperContext: Sendable {
     /// The ports of another keeper, for a token that is made from its token and not kept. The calls count as the other's.
     ///
     /// - Parameter parent: The other keeper.
-    init(_ other: KeeperContext, exchangingBy grant: any TokenGrant, from parent: any ParentCredential) {
+    init(_ other: KeeperContext, exchangingBy grant: any TokenGrant, from parent: TokenKeeper) {
         name = "\(other.name).downscope"
         let identity = grant.identity
         strategyKind = identity.strategy

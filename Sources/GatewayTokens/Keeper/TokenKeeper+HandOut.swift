@@ -188,8 +188,9 @@ extension TokenKeeper {
 }
 
 /// Lending the token to credentials that are made from it.
-extension TokenKeeper: ParentCredential {
-    package func liveToken(
+extension TokenKeeper {
+    /// The token as it is used now. Waits for one at most for `limit`.
+    func liveToken(
         for demand: CredentialRequest,
         within limit: Duration
     ) async -> Result<LiveToken, GatewayProblem> {
@@ -228,6 +229,13 @@ extension TokenKeeper: ParentCredential {
         )
         return .success(token)
     }
+}
+
+/// A token that may be used now.
+struct LiveToken: Hashable, Sendable {
+    let generation: Int
+    let access: Secret
+    let expiresAt: UnixTime?
 }
 
 /// Weaker tokens for somebody else: made once, handed out, and not kept.
