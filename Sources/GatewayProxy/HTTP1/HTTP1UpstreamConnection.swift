@@ -72,9 +72,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     let encryptedReadWasFilled: NIOLoopBoundBox<Bool>?
     /// The upstream has said that it sends no more. A lost connection ends without this.
     private(set) var inputHasEnded = false
-    /// The client of a tunnel sends no more: first the last of it is on its way, then that is said, too.
-    private var outputIsEnding = false
-    private var outputHasEnded = false
+    private var output = TunnelOutput.open
     /// A server that refuses the client certificate says so after the handshake, in place of a response (TLS 1.3).
     private var alert: TLSAlert?
     /// It has waited in the pool, so the upstream may have closed it meanwhile.
@@ -253,7 +251,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         let wasClosed = phase == .closed
         let endsContent = phase == .body && reader.endsWithConnection && inputHasEnded && endWhileHeld != .cut
         // Earlier, the last bytes of the client would be lost.
-        let endsTunnel = phase == .tunnel && outputHasEnded
+        let endsTunnel = phase == .tunnel && output == .ended
         phase = .closed
         guard let exchange = exchange.take(), !wasClosed else { return }
         if endsContent || endsTunnel {
@@ -310,14 +308,14 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     /// The client of a tunnel sends no more.
     func closeOutput() {
-        guard !outputIsEnding else { return }
-        outputIsEnding = true
+        guard output == .open else { return }
+        output = .ending
         // Closing both ways would drop what has not left yet, and so would the end of the second.
         writer.afterWrites { [self] in outputEnded() }
     }
 
     private func outputEnded() {
-        outputHasEnded = true
+        output = .ended
         // Still a tunnel: when it is closed its client is told that this was its end.
         if inputHasEnded { writer.closeConnection() } else { writer.closeOutput() }
     }
