@@ -7,8 +7,10 @@ import GatewayHTTP
 ///     private:   opening ──▶ leased ◀──▶ kept
 ///     HTTP/2:    opening ──▶ shared ◀──▶ idle
 ///                               └──▶ retiring           after GOAWAY or at its age limit
+///     to close:  idle, kept ──▶ leased ──▶ ended        when it has rested too long, or its place is needed
 ///
-/// Every phase ends with ``ended(_:_:)``, which gives the place of the connection back to the budget of all loops.
+/// Every phase ends with ``ended(_:_:)``, which gives the place of the connection back to the budget of all loops. A connection that the
+/// pool is about to close is in phase `leased` until then, so that no request gets it.
 ///
 /// - An HTTP/1 connection carries one request at a time, so it is leased as a whole. A lease begins with ``opened(_:jitter:at:)``,
 ///   ``take(for:mayRepeat:isOpen:mayHaveInput:busySince:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
@@ -52,6 +54,7 @@ struct PoolState: ~Copyable, Sendable {
         enum Phase: Sendable {
             case none
             case opening
+            /// In use, or about to be closed.
             case leased
             /// HTTP/2 with at least one stream, and open to more.
             case shared
@@ -686,7 +689,7 @@ extension PoolState {
         if isInTurn { endTurn() }
         if isRetired, isSparing {
             // The waiter that a connection was put back for has left meanwhile, or its client is over its share.
-            if areAllBlocked, !idle.isEmpty { return .close(leaseOldest()) }
+            if areAllBlocked, !idle.isEmpty { return .close(takeOldest()) }
             isSparing = false
         }
         if isSparing {
@@ -758,7 +761,7 @@ extension PoolState {
         guard isGranted, hasSpare else { return next(situation) }
         defer { checkInvariants() }
         place = .onItsWay
-        return .close(leaseOldest())
+        return .close(takeOldest())
     }
 
     /// What belongs to the end of every event.
@@ -818,7 +821,7 @@ extension PoolState {
             let step = spareLater(situation)
             return step == .nothing ? next(situation) : step
         }
-        return .close(leaseOldest())
+        return .close(takeOldest())
     }
 
     private mutating func spareLater(_ situation: PoolSituation) -> PoolStep {
@@ -841,7 +844,7 @@ extension PoolState {
         guard let place else { return .nothing }
         // Its end leads to the next turn.
         isInTurn = false
-        return .close(leaseKept(at: place))
+        return .close(takeKept(at: place))
     }
 
     private enum Need {
@@ -851,7 +854,7 @@ extension PoolState {
 
     private var hasSpare: Bool { !idle.isEmpty || !kept.isEmpty }
 
-    /// Whether ``leaseOldest()`` may be closed for another request.
+    /// Whether ``takeOldest()`` may be closed for another request.
     private func mayClose(at now: MonotonicTime, for need: Need) -> Bool {
         guard let slot = idle.first ?? kept.first else { return false }
         let rest = now - connections[Int(slot)].restsSince
@@ -870,18 +873,18 @@ extension PoolState {
     /// An idle or kept connection, for a shell that closes all of them.
     mutating func nextToClose() -> ConnectionID? {
         defer { checkInvariants() }
-        return hasSpare ? leaseOldest() : nil
+        return hasSpare ? takeOldest() : nil
     }
 
     /// The connection that has rested longest; a private one where all are.
-    private mutating func leaseOldest() -> ConnectionID {
-        guard !idle.isEmpty else { return leaseKept(at: 0) }
-        return leased(idle.removeFirst())
+    private mutating func takeOldest() -> ConnectionID {
+        guard !idle.isEmpty else { return takeKept(at: 0) }
+        return taken(idle.removeFirst())
     }
 
-    private mutating func leaseKept(at place: Int) -> ConnectionID { leased(kept.remove(at: place)) }
+    private mutating func takeKept(at place: Int) -> ConnectionID { taken(kept.remove(at: place)) }
 
-    private mutating func leased(_ slot: Int32) -> ConnectionID {
+    private mutating func taken(_ slot: Int32) -> ConnectionID {
         connections[Int(slot)].phase = .leased
         return id(of: slot)
     }
