@@ -1,5 +1,5 @@
-package import GatewayEvents
-package import GatewayHTTP
+import GatewayEvents
+import GatewayHTTP
 
 /// Decides when a token is used, renewed, requested or given up. It performs nothing and reads no clock.
 ///
@@ -15,51 +15,29 @@ package import GatewayHTTP
 ///
 /// A suspect answer leads to `backingOff` twice, then to `stopped`.
 ///
-/// Whether a token is live, that is valid and not rejected, depends on the time as well as on the phase. Each phase except `empty` may
-/// hold a live or a dead token. A live token is handed out in any phase. A lock overrides every phase.
+/// Whether a token is live, that is valid and not rejected, depends on the time as well as on the phase. Each phase except `empty`
+/// may hold a live or a dead token. A live token is handed out in any phase. A lock overrides every phase.
 ///
 /// The caller gets its `Waiter` back when its wait is over. Tests use integers.
-package struct TokenLifecycle<Waiter>: ~Copyable {
+struct TokenLifecycle<Waiter>: ~Copyable {
     /// The settings that decisions depend on. They never change.
-    package struct Rules: Sendable {
-        package var name: String
+    struct Rules: Sendable {
+        var name: String
         /// Whether the gateway gets the next token without a person.
-        package var isRenewable: Bool
+        var isRenewable: Bool
         /// See ``TokenGrant/renewsAhead``.
-        package var renewsAhead: Bool
+        var renewsAhead = true
         /// See ``TokenGrant/canAcquireAnew``.
-        package var canAcquireAnew: Bool
+        var canAcquireAnew = false
         /// The command to log in; nil if there is no login.
         var loginCommand: String?
-        package var policy: RenewalPolicy
-        package var maximumWaiters: Int
+        var policy = RenewalPolicy()
+        var maximumWaiters = 10_000
         /// More calls than this within an hour are a storm, unless the tokens are so short-lived that more are needed.
-        var callsPerHour: Int
+        var callsPerHour = CallBudget.usual
         /// The trigger of the first call: the start of the gateway, a reload that added the credential, or a request that named its
         /// subject.
-        package var begunBy: TokenEvent.Trigger
-
-        package init(
-            name: String,
-            isRenewable: Bool,
-            renewsAhead: Bool = true,
-            canAcquireAnew: Bool = false,
-            loginCommand: String? = nil,
-            policy: RenewalPolicy = RenewalPolicy(),
-            maximumWaiters: Int = 10_000,
-            callsPerHour: Int = CallBudget.usual,
-            begunBy: TokenEvent.Trigger = .startup
-        ) {
-            self.name = name
-            self.isRenewable = isRenewable
-            self.renewsAhead = renewsAhead
-            self.canAcquireAnew = canAcquireAnew
-            self.loginCommand = loginCommand
-            self.policy = policy
-            self.maximumWaiters = maximumWaiters
-            self.callsPerHour = callsPerHour
-            self.begunBy = begunBy
-        }
+        var begunBy = TokenEvent.Trigger.startup
     }
 
     private let rules: Rules
@@ -67,9 +45,9 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     private var waiters: [CredentialTicket: Waiter] = [:]
     /// The request that has waited longest. A call that begins later names it as its cause.
     private var firstDemand: CredentialRequest?
-    package private(set) var isLocked = false
+    private(set) var isLocked = false
     /// How often a token was withdrawn, that is locked, revoked or cleared, but not replaced.
-    package private(set) var withdrawals = 0
+    private(set) var withdrawals = 0
     /// The token is being revoked or cleared. Requests wait until that ends.
     private var isSuspended = false
     private var isStopped = false
@@ -83,12 +61,12 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     private var unresolved: UnresolvedFailure?
     private var lastCall = TokenCall.firstLook
     /// The highest generation so far. The number of a cleared token is not used again.
-    package private(set) var generation = 0
+    private(set) var generation = 0
     /// A refresh token may be spent, because the answer was lost. The status shows this until a token is obtained.
-    package private(set) var isRotationUncertain = false
+    private(set) var isRotationUncertain = false
 
     /// Begins with a call that is a look: the shell reads the store and reports what it has found.
-    package init(_ rules: Rules) {
+    init(_ rules: Rules) {
         self.rules = rules
         budget = CallBudget(perHour: rules.callsPerHour)
         phase = .calling(nil, TokenCall(id: TokenCall.firstLook, trigger: rules.begunBy, demand: nil))
@@ -141,7 +119,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
 
 /// Requests: which credential they get, how they wait, and which rejections they report.
 extension TokenLifecycle where Waiter: Sendable {
-    package enum OnNeed: Sendable {
+    enum OnNeed: Sendable {
         case use(Credential)
         /// The waiter is kept.
         case wait
@@ -150,7 +128,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case refuse(GatewayProblem)
     }
 
-    package enum OnRejection: Hashable, Sendable {
+    enum OnRejection: Hashable, Sendable {
         /// The generation is not the current one: there is a newer token, or none.
         case late
         /// The rejection is already known.
@@ -168,7 +146,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Answers without a waiter and without changing anything.
-    package func answer(at now: MonotonicTime) -> CredentialAnswer {
+    func answer(at now: MonotonicTime) -> CredentialAnswer {
         if isLocked { return .unavailable(lockedProblem) }
         if isSuspended { return .wait }
         if let servable, servable.isUsable(at: now) { return .ready(servable) }
@@ -184,7 +162,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Answers again, because a token may have arrived since ``answer(at:)``. Keeps the waiter if it has to wait.
-    package mutating func need(
+    mutating func need(
         by waiter: Waiter,
         ticket: CredentialTicket,
         for demand: CredentialRequest,
@@ -237,13 +215,13 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// - Returns: The waiter, unless its wait is already over. The call goes on for the others.
-    package mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? {
+    mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? {
         defer { checkInvariants() }
         return waiters.removeValue(forKey: ticket)
     }
 
     /// The upstream has rejected this generation. A thousand such reports count as one rejection.
-    package mutating func rejected(generation: Int, by demand: CredentialRequest? = nil) -> OnRejection {
+    mutating func rejected(generation: Int, by demand: CredentialRequest? = nil) -> OnRejection {
         defer { checkInvariants() }
         guard let held, held.generation == generation else { return .late }
         guard !held.isRejected else { return .known }
@@ -259,16 +237,16 @@ extension TokenLifecycle where Waiter: Sendable {
     /// No more calls are made. A live token is still handed out.
     ///
     /// - Returns: The waiters, to be refused with the problem.
-    package mutating func stop() -> (waiters: [Waiter], problem: GatewayProblem) {
+    mutating func stop() -> (waiters: [Waiter], problem: GatewayProblem) {
         defer { checkInvariants() }
         isStopped = true
         return (takeWaiters(), Self.drainingProblem)
     }
 
-    package var waiterCount: Int { waiters.count }
+    var waiterCount: Int { waiters.count }
 
     /// Whether no call is due or in progress, and no request waits. A locked token begins no call.
-    package var isIdle: Bool {
+    var isIdle: Bool {
         if case .calling(let call) = phase.kind, call.hasBegun || !isLocked { return false }
         return waiters.isEmpty && !isSuspended
     }
@@ -281,11 +259,11 @@ extension TokenLifecycle where Waiter: Sendable {
     private static var drainingProblem: GatewayProblem { GatewayProblem(.draining, "The gateway is shutting down.") }
 
     /// Sets whether the status says that a refresh token may be spent, because the answer was lost.
-    package mutating func show(isRotationUncertain: Bool) { self.isRotationUncertain = isRotationUncertain }
+    mutating func show(isRotationUncertain: Bool) { self.isRotationUncertain = isRotationUncertain }
 
-    package var lockedProblem: GatewayProblem { .locked(rules.name) }
+    var lockedProblem: GatewayProblem { .locked(rules.name) }
 
-    package var held: HeldToken? { phase.held }
+    var held: HeldToken? { phase.held }
 
     /// Whether the token is valid long enough for somebody who gets it.
     private func isUseful(at now: MonotonicTime) -> Bool {
@@ -300,7 +278,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
 /// Calls: when one begins, and what its result changes.
 extension TokenLifecycle where Waiter: Sendable {
-    package enum Step: Sendable {
+    enum Step: Sendable {
         /// Make this call and report its end.
         case call(TokenCall)
         /// There were too many calls. Refuse these waiters with the problem; the longest pause begins.
@@ -317,7 +295,7 @@ extension TokenLifecycle where Waiter: Sendable {
     static var foresight: Duration { Expiration.Kind.token.notice }
 
     /// What to do now. The keeper asks after every event, and at the time that the last answer named.
-    package mutating func next(at now: MonotonicTime) -> Step {
+    mutating func next(at now: MonotonicTime) -> Step {
         defer { checkInvariants() }
         if let announcement = announcement(at: now) { return announcement }
         guard !isLocked else { return .sleep(until: nil) }
@@ -361,7 +339,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Drops the call that was due and begins the longest pause, because there were too many calls.
     ///
     /// - Returns: The waiters, to be refused.
-    package mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
+    mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
         defer { checkInvariants() }
         guard isAwaited(call) else { return [] }
         remember(failure, at: now)
@@ -395,24 +373,24 @@ extension TokenLifecycle where Waiter: Sendable {
         )
     }
 
-    package enum OnToken: Sendable {
+    enum OnToken: Sendable {
         /// Give it to these waiters.
         case use(Credential, [Waiter])
         /// The token is not live. If requests wait, another call is due for them.
         case dead
-        /// The call is not the one that was awaited.
+        /// This is not the awaited call.
         case ignored
     }
 
     /// - Parameter jitter: 0...1; spreads the renewals of many credentials.
-    package mutating func obtained(_ fresh: FreshToken, by call: TokenCall, at now: Moment, jitter: Double) -> OnToken {
+    mutating func obtained(_ fresh: FreshToken, by call: TokenCall, at now: Moment, jitter: Double) -> OnToken {
         defer { checkInvariants() }
         guard isAwaited(call) else { return .ignored }
         return install(fresh, at: now, jitter: jitter)
     }
 
     /// The first look into the store and the configuration found no token.
-    package mutating func foundNothing(by call: TokenCall) {
+    mutating func foundNothing(by call: TokenCall) {
         defer { checkInvariants() }
         guard isAwaited(call) else { return }
         phase = .empty
@@ -432,16 +410,16 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// The consequences of a failed call.
-    package struct Failed: Sendable {
+    struct Failed: Sendable {
         /// The waiters to refuse with the problem.
-        package let waiters: [Waiter]
-        package let problem: GatewayProblem
+        let waiters: [Waiter]
+        let problem: GatewayProblem
         /// From now on a person is asked to log in, although the gateway goes on trying.
         var isEscalated = false
     }
 
-    /// - Returns: nil when the call is not the one that was awaited.
-    package mutating func failed(
+    /// - Returns: nil if this is not the awaited call.
+    mutating func failed(
         _ failure: TokenFailure,
         by call: TokenCall,
         at now: MonotonicTime,
@@ -502,7 +480,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// another call. A live token is still used, as after a failed call of this gateway.
     ///
     /// - Returns: nil if a login is already asked for, or if a call finds out more.
-    package mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
+    mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
         defer { checkInvariants() }
         guard !isSuspended else { return nil }
         switch phase.kind {
@@ -643,7 +621,7 @@ extension TokenLifecycle where Waiter: Sendable {
     var unresolvedSince: MonotonicTime? { unresolved?.since }
 
     /// nil if the last call brought a token, and before the first call.
-    package func failing(at now: MonotonicTime) -> UnresolvedFailure? {
+    func failing(at now: MonotonicTime) -> UnresolvedFailure? {
         guard var failing = unresolved else { return nil }
         guard !isLocked, !isStopped else { return failing }
         failing.nextTryAt = nextTry(at: now)
@@ -681,7 +659,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Asks for a new token now, whatever the age of the current one, the pause or an earlier refusal.
     ///
     /// - Returns: The call to make and report, already begun; nil while locked or during another call.
-    package mutating func refresh() -> TokenCall? {
+    mutating func refresh() -> TokenCall? {
         defer { checkInvariants() }
         guard !isLocked else { return nil }
         if case .calling(let call) = phase.kind, call.hasBegun { return nil }
@@ -694,7 +672,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// A reload has not changed the credential. A call that failed because of the configuration is repeated, if it sends no secret.
     ///
     /// - Returns: Whether a call became due.
-    package mutating func reloaded(sendsSecrets: Bool) -> Bool {
+    mutating func reloaded(sendsSecrets: Bool) -> Bool {
         defer { checkInvariants() }
         guard !sendsSecrets, case .stopped(let stop) = phase.kind, stop.failure.isRetried else { return false }
         return wantCall(.reload)
@@ -718,15 +696,15 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Forgets the token and any refusal. The result of a current call is ignored. Waiting requests cause a new call.
-    package mutating func clear() {
+    mutating func clear() {
         defer { checkInvariants() }
         forget()
         isSuspended = false
         if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
     }
 
-    /// Forgets the token before ``clear()`` is carried out. Requests wait until then: a call would use a refresh token that is about to be
-    /// forgotten, and its result would be forgotten as well.
+    /// Forgets the token before ``clear()`` is carried out. Requests wait until then: a call would use a refresh token that is
+    /// about to be forgotten, and its result would be forgotten as well.
     mutating func beginClear() {
         defer { checkInvariants() }
         forget()
@@ -743,7 +721,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Forgets the token, and waits until a person has fixed `failure`.
     ///
     /// - Returns: The waiters, to be refused with the problem.
-    package mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
+    mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
         defer { checkInvariants() }
         clear()
         phase = .stopped(nil, TokenPhase.Stop(failure: failure, retryAt: nil))
@@ -758,13 +736,13 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// The waiters whose wait is over, and their answer.
-    package struct EndedWaits: Sendable {
-        package let waiters: [Waiter]
-        package let result: Result<Credential, GatewayProblem>
+    struct EndedWaits: Sendable {
+        let waiters: [Waiter]
+        let result: Result<Credential, GatewayProblem>
     }
 
     /// - Returns: nil if a call has become due for those who wait.
-    package mutating func resume(at now: MonotonicTime) -> EndedWaits? {
+    mutating func resume(at now: MonotonicTime) -> EndedWaits? {
         defer { checkInvariants() }
         isSuspended = false
         return endWaits(at: now)
@@ -782,7 +760,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Takes a token from an operator instead of the current one. The result of a current call is ignored.
-    package mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
+    mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
         defer { checkInvariants() }
         return install(fresh, at: now, jitter: jitter)
     }
@@ -790,19 +768,19 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Hands out no token, and makes no further call. If a call is about to bring a token, it is kept but not used.
     ///
     /// - Returns: The waiters, to be refused with the problem.
-    package mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
+    mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
         defer { checkInvariants() }
         withdrawals += 1
         isLocked = true
         return (takeWaiters(), lockedProblem)
     }
 
-    package mutating func unlock() {
+    mutating func unlock() {
         isLocked = false
         checkInvariants()
     }
 
-    package func state(at now: MonotonicTime) -> TokenStatus.State {
+    func state(at now: MonotonicTime) -> TokenStatus.State {
         if isLocked { return .locked }
         if isRotationUncertain { return .rotationUncertain }
         let held = held
@@ -823,8 +801,8 @@ extension TokenLifecycle where Waiter: Sendable {
 
     private func dead(_ held: HeldToken?) -> TokenStatus.State? { held.map { $0.isRejected ? .rejected : .expired } }
 
-    /// Why there is no new token at the moment; nil when nothing is wrong.
-    package var lastFailure: TokenFailure? {
+    /// Why there is no new token at the moment; nil if nothing is wrong.
+    var lastFailure: TokenFailure? {
         switch phase.kind {
         case .backingOff(let pause): pause.failure
         case .stopped(let stop): stop.failure
@@ -844,7 +822,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case postponed(EndedWaits?)
         /// The earlier token stays. If there is none, the credential has no token.
         case refused(EndedWaits?)
-        /// The call is not the one that was awaited.
+        /// This is not the awaited call.
         case ignored
     }
 
@@ -900,41 +878,34 @@ extension TokenLifecycle where Waiter: Sendable {
 }
 
 /// A token as it comes from an authorization server, a store or an operator.
-package struct FreshToken: Sendable {
-    package var generation: Int
-    package var token: TokenSet
-    package let injection: Injection
-    package var isRejected: Bool
+struct FreshToken: Sendable {
+    var generation: Int
+    var token: TokenSet
+    let injection: Injection
+    var isRejected = false
     /// Its renewal was interrupted and is to be resumed at once.
     var isRenewalDue = false
     /// Another gateway has obtained it.
     var isAdopted = false
     /// The login brought no refresh token, so a person must log in again when this token expires.
-    package var lacksRefreshToken = false
-
-    package init(generation: Int, token: TokenSet, injection: Injection, isRejected: Bool = false) {
-        self.generation = generation
-        self.token = token
-        self.injection = injection
-        self.isRejected = isRejected
-    }
+    var lacksRefreshToken = false
 
     /// Whether it has not expired, and no upstream has rejected it.
     fileprivate func serves(at now: UnixTime) -> Bool { !isRejected && token.expiresAt.map { now < $0 } ?? true }
 }
 
 /// A failure since which no token was obtained.
-package struct UnresolvedFailure: Sendable {
+struct UnresolvedFailure: Sendable {
     /// When the first call failed.
-    package let since: MonotonicTime
+    let since: MonotonicTime
     /// Why the last call failed.
-    package fileprivate(set) var failure: TokenFailure
+    fileprivate(set) var failure: TokenFailure
     /// When the gateway tries again without a request; nil: at the next request, or never.
-    package fileprivate(set) var nextTryAt: MonotonicTime?
+    fileprivate(set) var nextTryAt: MonotonicTime?
     /// Whether the next request causes a call.
     fileprivate(set) var isTriedOnDemand = false
     /// Until this time, requests cause no call, either.
-    package fileprivate(set) var notBefore: MonotonicTime?
+    fileprivate(set) var notBefore: MonotonicTime?
 }
 
 /// The phases of a ``TokenLifecycle``. The picture is there.
@@ -951,7 +922,8 @@ private enum TokenPhase: ~Copyable {
 
     /// Why a call was made.
     enum Cause {
-        /// The call was made ahead of time, while a live token was served. After a failure, a request that needs a token ends the pause.
+        /// The call was made ahead of time, while a live token was served. After a failure, a request that needs a token ends the
+        /// pause.
         case aheadOfNeed
         case need
     }
@@ -1047,11 +1019,11 @@ private enum TokenPhase: ~Copyable {
         }
     }
 
-    /// Whether a renewal is due: ahead of expiry (or after it, if the machine was asleep), or when a pause is over and a live token is
-    /// still served.
+    /// Whether a renewal is due: ahead of expiry (or after it, if the machine was asleep), or when a pause is over and a live token
+    /// is still served.
     ///
-    /// After a failure without a live token, only the next request causes a call, so that an idle gateway does not call a broken server
-    /// forever.
+    /// After a failure without a live token, only the next request causes a call, so that an idle gateway does not call a broken
+    /// server forever.
     mutating func renewWhenDue(with call: TokenCall, at now: MonotonicTime) {
         switch consume self {
         case .empty:
@@ -1106,22 +1078,22 @@ private enum TokenPhase: ~Copyable {
 }
 
 /// One call to the authorization server, or the first look into the store.
-package struct TokenCall: Hashable, Sendable {
+struct TokenCall: Hashable, Sendable {
     static let firstLook = 1
     /// A call for a token that is handed out and not kept. No lifecycle waits for its result.
     static let outsideSchedule = TokenCall(id: 0, trigger: .operator, demand: nil)
 
-    package let id: Int
-    package let trigger: TokenEvent.Trigger
+    let id: Int
+    let trigger: TokenEvent.Trigger
     /// The request that caused it, if one did.
-    package let demand: CredentialRequest?
-    package fileprivate(set) var hasBegun = false
+    let demand: CredentialRequest?
+    fileprivate(set) var hasBegun = false
     /// ``TokenPhase/Cause/aheadOfNeed`` if it began while a live token was served.
     fileprivate var cause = TokenPhase.Cause.need
     /// Set while another gateway renews: when to ask again whether it has finished. It remains the same call.
     fileprivate var isPostponedUntil: MonotonicTime?
     /// See ``GrantAttempt/mayAcquireAnew``.
-    package let mayAcquireAnew: Bool
+    let mayAcquireAnew: Bool
 
     init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialRequest?, mayAcquireAnew: Bool = false) {
         self.id = id
@@ -1138,29 +1110,30 @@ package struct TokenCall: Hashable, Sendable {
 }
 
 /// A token, and what the machine knows about it.
-package struct HeldToken: Sendable {
+struct HeldToken: Sendable {
     /// The credential that readers get.
-    package let credential: Credential
-    package let token: TokenSet
+    let credential: Credential
+    let token: TokenSet
     /// When background renewal begins; nil if it does not.
     let renewAt: MonotonicTime?
     /// See ``FreshToken/lacksRefreshToken``.
-    package let lacksRefreshToken: Bool
-    package fileprivate(set) var isRejected = false
+    let lacksRefreshToken: Bool
+    fileprivate(set) var isRejected = false
     fileprivate var hasWarned = false
     fileprivate var hasExpired = false
 
-    package var generation: Int { credential.generation }
+    var generation: Int { credential.generation }
 
-    package func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
+    func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
 
-    /// How long a token must remain valid to be handed to a client or a person: ten seconds, or a quarter of its life if that is less.
+    /// How long a token must remain valid to be handed to a client or a person: ten seconds, or a quarter of its life if that is
+    /// less.
     var usefulLife: Duration { min(.seconds(10), (token.lifetime ?? .seconds(40)) / 4) }
 
-    package func remainder(at now: MonotonicTime) -> Duration? { credential.expiresAt.map { $0 - now } }
+    func remainder(at now: MonotonicTime) -> Duration? { credential.expiresAt.map { $0 - now } }
 
     /// Whether it is not yet due for renewal.
-    package func isFresh(at now: MonotonicTime) -> Bool {
+    func isFresh(at now: MonotonicTime) -> Bool {
         (renewAt.map { now < $0 } ?? true) && (remainder(at: now).map { $0 >= usefulLife } ?? true)
     }
 }
