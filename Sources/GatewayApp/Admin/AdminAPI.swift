@@ -68,38 +68,39 @@ package struct AdminAPI: Sendable {
 
     // MARK: What changes a token
 
-    package let refresh = onToken("refresh", .renewal, "Renew the token now, whatever its age.") {
-        await $0.perform(.refresh, on: $1)
-    }
+    /// A gateway that starts renews by itself.
+    package let refresh = onToken(
+        "refresh",
+        .refresh,
+        .renewal,
+        "Renew the token now, whatever its age.",
+        needsRunningGateway: true
+    )
 
-    package let revoke = onToken(
-        "revoke",
-        .token,
-        "Have the authority forget the token, then forget it here.",
-        withdraws: true
-    ) {
-        await $0.perform(.revoke, on: $1)
-    }
+    package let revoke = onToken("revoke", .revoke, .token, "Have the authority forget the token, then forget it here.")
 
     package let clear = onToken(
         "clear",
+        .clear,
         .token,
-        "Forget the token here and in the store; the authority is not told.",
-        withdraws: true
-    ) {
-        await $0.perform(.clear, on: $1)
-    }
+        "Forget the token here and in the store; the authority is not told."
+    )
 
-    package let lock = onToken(
+    package let lock = onCredential(
         "lock",
-        .lock,
-        "Stop using the credential: it is neither injected nor renewed, over restarts too.",
+        AdminButton(
+            use: .lock,
+            summary: "Stop using the credential: it is neither injected nor renewed, over restarts too."
+        ),
         withdraws: true
     ) {
         await $0.lock($1)
     }
 
-    package let unlock = onToken("unlock", .unlock, "Use the locked credential again.") { await $0.unlock($1) }
+    package let unlock = onCredential("unlock", AdminButton(use: .unlock, summary: "Use the locked credential again."))
+    {
+        await $0.unlock($1)
+    }
 
     /// The body is a token: it is read, handed on and never repeated.
     package let importToken = InputOperation<TokenToImport, OperationReport>(
@@ -116,7 +117,8 @@ package struct AdminAPI: Sendable {
     package let reveal = Operation<RevealedTokenBody>(
         .post,
         "/api/tokens/:name/reveal",
-        .operator
+        .operator,
+        needsRunningGateway: true
     ) { gateway, name in
         await gateway.reveal(name).map { RevealedTokenBody($0) }
     }
@@ -125,6 +127,7 @@ package struct AdminAPI: Sendable {
         .post,
         "/api/tokens/:name/downscope",
         .operator,
+        needsRunningGateway: true,
         body: .read(upTo: 16 << 10)
     ) { gateway, name, options in
         await gateway.downscope(name, options).map { RevealedTokenBody($0) }
@@ -220,17 +223,41 @@ package struct AdminAPI: Sendable {
     }
 }
 
-/// An operation that needs only the name of a credential.
+/// What a keeper does with its token.
 private func onToken(
     _ verb: String,
+    _ operation: TokenOperation,
     _ use: AdminButton.Use,
     _ summary: String,
+    needsRunningGateway: Bool = false
+) -> AdminAPI.Operation<OperationReport> {
+    onCredential(
+        verb,
+        AdminButton(use: use, summary: summary),
+        withdraws: operation.isWithdrawal,
+        needsRunningGateway: needsRunningGateway
+    ) {
+        await $0.perform(operation, on: $1)
+    }
+}
+
+/// An operation that needs only the name of a credential.
+private func onCredential(
+    _ verb: String,
+    _ button: AdminButton,
     withdraws: Bool = false,
+    needsRunningGateway: Bool = false,
     _ perform: @escaping @Sendable (OperatorControl, _ name: String) async -> Result<OperationReport, GatewayProblem>
 ) -> AdminAPI.Operation<OperationReport> {
-    let button = AdminButton(use: use, summary: summary)
-    let path = "/api/tokens/:name/\(verb)"
-    return AdminAPI.Operation(.post, path, .operator, withdraws: withdraws, button: button, perform: perform)
+    AdminAPI.Operation(
+        .post,
+        "/api/tokens/:name/\(verb)",
+        .operator,
+        withdraws: withdraws,
+        needsRunningGateway: needsRunningGateway,
+        button: button,
+        perform: perform
+    )
 }
 
 private func progress(_ progress: LoginProgress?) -> Result<LoginProgress, GatewayProblem> {

@@ -16,6 +16,8 @@ package struct AdminOperation<Control: Sendable, Input: AdminInput, Answer: Coda
     package let role: AdminRole
     /// Whether it may take a right away. It is then done even if it cannot be recorded.
     let withdraws: Bool
+    /// Whether only a running gateway can do it. Otherwise, a command works on the files of a gateway that does not run.
+    package let needsRunningGateway: Bool
     let body: AdminBody
     /// Whether an answer means that the gateway refused. It is then sent with status 409.
     let isConflict: (@Sendable (Answer) -> Bool)?
@@ -33,6 +35,7 @@ package struct AdminOperation<Control: Sendable, Input: AdminInput, Answer: Coda
         _ role: AdminRole,
         asking control: @escaping @Sendable (AdminOptions) -> Control?,
         withdraws: Bool = false,
+        needsRunningGateway: Bool = false,
         body: AdminBody = .ignored,
         isConflict: (@Sendable (Answer) -> Bool)? = nil,
         button: AdminButton? = nil,
@@ -43,14 +46,15 @@ package struct AdminOperation<Control: Sendable, Input: AdminInput, Answer: Coda
         self.role = role
         self.control = control
         self.withdraws = withdraws
+        self.needsRunningGateway = needsRunningGateway
         self.body = body
         self.isConflict = isConflict
         self.button = button
         self.perform = perform
     }
 
-    /// Whether it renews a token, which only a running gateway does. One that starts renews by itself.
-    package var renews: Bool { button?.use == .renewal }
+    /// Whether it renews a token. It is not offered for a token that cannot be renewed.
+    var renews: Bool { button?.use == .renewal }
 
     /// One sentence for the page and the help of the command; empty for an operation without a button.
     package var summary: String { button?.summary ?? "" }
@@ -134,6 +138,7 @@ extension AdminOperation where Control == any OperationRunner {
         _ path: String,
         _ role: AdminRole,
         withdraws: Bool = false,
+        needsRunningGateway: Bool = false,
         body: AdminBody,
         isConflict: (@Sendable (Answer) -> Bool)? = nil,
         button: AdminButton? = nil,
@@ -145,6 +150,7 @@ extension AdminOperation where Control == any OperationRunner {
             role,
             asking: { $0.control },
             withdraws: withdraws,
+            needsRunningGateway: needsRunningGateway,
             body: body,
             isConflict: isConflict,
             button: button
@@ -161,6 +167,7 @@ extension AdminOperation where Control == any OperationRunner, Input == NoInput 
         _ path: String,
         _ role: AdminRole,
         withdraws: Bool = false,
+        needsRunningGateway: Bool = false,
         isConflict: (@Sendable (Answer) -> Bool)? = nil,
         button: AdminButton? = nil,
         perform: @escaping @Sendable (OperatorControl, _ name: String) async -> Result<Answer, GatewayProblem>
@@ -170,6 +177,7 @@ extension AdminOperation where Control == any OperationRunner, Input == NoInput 
             path,
             role,
             withdraws: withdraws,
+            needsRunningGateway: needsRunningGateway,
             body: .ignored,
             isConflict: isConflict,
             button: button

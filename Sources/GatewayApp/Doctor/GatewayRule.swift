@@ -100,7 +100,7 @@ package enum ConfigurationRule {
         return findings
     }
 
-    /// What becomes of errors that are none for the running gateway, which alone has the variables.
+    /// Reports errors as skipped checks: they concern variables that only the running gateway has.
     package static func findings(_ strict: [DoctorFinding], withoutVariablesOf file: String) -> [DoctorFinding] {
         let found = strict.compactMap { finding -> DoctorFinding? in
             guard finding.group == .configuration else { return finding }

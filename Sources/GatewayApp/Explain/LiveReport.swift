@@ -21,7 +21,7 @@ package struct LiveReport: Hashable, Sendable, Codable {
     /// - Returns: nil when it is no response.
     package init?(
         answerTo request: DescribedRequest,
-        by arrival: ListenerMatch,
+        by match: ListenerMatch,
         _ bytes: [UInt8],
         idField: String?,
         after duration: Duration
@@ -43,7 +43,7 @@ package struct LiveReport: Hashable, Sendable, Codable {
             }
         }
         method = ShownText.clean(request.method, limit: 40)
-        target = ShownText.target(arrival.target(of: request))
+        target = ShownText.target(match.target(of: request))
         contentBytes = rest.count
         milliseconds = Int(clamping: duration.wholeMilliseconds)
     }

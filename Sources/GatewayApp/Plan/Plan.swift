@@ -5,6 +5,8 @@ package import GatewayProxy
 package import GatewayTokens
 
 /// What the configuration says, checked and complete: immutable, comparable, printable without secrets.
+///
+/// Its summary, and the commands that check certificates and try credentials, extend it in their own files.
 package struct Plan: Sendable {
     package var stateDirectory: String
     var workers: WorkerCount

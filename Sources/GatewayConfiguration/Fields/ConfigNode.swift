@@ -1,4 +1,6 @@
-/// A piece of the configuration, with the place where it stands.
+/// A piece of the configuration, with its place in the file.
+///
+/// Editing, merging, presets and the importers extend it, each privately with what only that file needs.
 package struct ConfigNode: Hashable, Sendable {
     package indirect enum Content: Hashable, Sendable {
         case scalar(Scalar)

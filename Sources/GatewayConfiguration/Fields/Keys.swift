@@ -364,6 +364,8 @@ extension ConfigFields {
 }
 
 /// The values that a key takes: how they are read, and how they are spelled.
+///
+/// A block with a value of its own extends it beside its keys.
 package struct KeyKind<Value: Sendable>: Sendable {
     let read: @Sendable (ConfigFields, String) -> Value?
     let text: @Sendable (Value) -> String

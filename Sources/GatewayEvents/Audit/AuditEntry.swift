@@ -1,7 +1,9 @@
 import GatewayHTTP
 
 /// One row of the audit log, or one request, as the page and `/api/events` show it: both in one list, with one set of filters.
-/// Holds no secret; text is escaped where it is shown.
+/// It holds no secret. Text is escaped when it is shown.
+///
+/// The store of events, the page and the live view extend it in their own files, each with what only it needs.
 package struct AuditEntry: Hashable, Sendable, Codable {
     /// The id of the row; nil for a request, which has none.
     package var id: Int64?

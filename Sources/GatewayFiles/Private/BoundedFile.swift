@@ -13,7 +13,7 @@ package struct BoundedFile: Sendable {
     package let mode: UInt32
     package let owner: UInt32
 
-    /// Why a file was not read. To many callers a file that is not there is none, which is no failure.
+    /// Why a file was not read. Many callers treat a missing file as empty.
     package enum Failure: Error, Equatable {
         case missing
         case forbidden

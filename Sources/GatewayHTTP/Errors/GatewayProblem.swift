@@ -1,6 +1,8 @@
 /// A failure that a client may be told about: what it is, whose fault, and what to do.
 ///
 /// Everything in it is safe to send: fixed text, names from the configuration, allow-listed error codes.
+///
+/// Files that need one particular problem extend it with that; `HopError` is long and has a file of its own.
 package struct GatewayProblem: Error, Hashable, Sendable {
     package let kind: ProblemKind
     /// One sentence that says what happened and, where it helps, what to do.

@@ -313,16 +313,6 @@ extension Span<UInt8> {
         }
     }
 
-    /// ASCII alone is lowered.
-    func lowercasedString(_ range: Range<Int>) -> String {
-        unsafe String(unsafeUninitializedCapacity: range.count) { buffer in
-            for offset in 0..<range.count {
-                unsafe buffer[offset] = self[range.lowerBound &+ offset].asciiLowercased
-            }
-            return range.count
-        }
-    }
-
     /// `range` without optional whitespace at either end.
     @inline(__always)
     package func trimmed(_ range: Range<Int>) -> Range<Int> {

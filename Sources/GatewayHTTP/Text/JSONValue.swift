@@ -1,4 +1,6 @@
-/// Any JSON, for answers whose shape is not ours to decide.
+/// Any JSON, for documents whose shape others decide.
+///
+/// Files that read a particular shape extend it privately.
 package enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)
@@ -154,15 +156,6 @@ package enum JSONValue: Hashable, Sendable {
     package var string: String? {
         guard case .string(let value) = self else { return nil }
         return value
-    }
-}
-
-extension UnixTime {
-    /// A NumericDate (RFC 7519 section 2): seconds since 1970, with a fraction or without. nil for anything else, also for a number
-    /// so large that it was meant as milliseconds.
-    package init?(numericDate value: JSONValue?) {
-        guard case .number(let number)? = value, (0..<1e11).contains(number.value) else { return nil }
-        self.init(milliseconds: Int64(number.value * 1000))
     }
 }
 

@@ -187,6 +187,13 @@ extension UnixTime {
         let date = "\(civil.digits(\.day)) \(httpMonths[Int(civil.month) - 1]) \(civil.digits(\.year, 4))"
         return "\(httpDays[civil.weekday]), \(date) \(civil.timeOfDay) GMT"
     }
+
+    /// A NumericDate (RFC 7519 section 2): seconds since 1970, with a fraction or without. nil for anything else, also for a number
+    /// so large that it was meant as milliseconds.
+    package init?(numericDate value: JSONValue?) {
+        guard case .number(let number)? = value, (0..<1e11).contains(number.value) else { return nil }
+        self.init(milliseconds: Int64(number.value * 1000))
+    }
 }
 
 private let httpMonths = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]

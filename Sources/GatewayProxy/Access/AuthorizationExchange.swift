@@ -16,8 +16,8 @@ final class AuthorizationExchange {
     let configuration: WorkerConfiguration
     private let engine: AuthzClient
     private unowned let stream: any EngineStream
-    /// The stream, where a message of gRPC asks.
-    private weak var check: (any CheckStream)?
+    /// The engine asks with a message of gRPC, and is answered with one.
+    private var isMessage = false
     private var original: OriginalRequest
     private var decoder: RequestHeadDecoder
     /// ``original`` is a request that the authorizer may judge.
@@ -61,7 +61,7 @@ final class AuthorizationExchange {
         return engine.proof.isGiven(
             by: request.decoder.head,
             bytes.readableBytesUInt8Span,
-            peer: stream.identity.peer
+            peer: stream.connectionContext.peer
         )
     }
 
@@ -86,14 +86,14 @@ final class AuthorizationExchange {
     /// Decides about the request that the message of a call describes. The engine has proved itself.
     ///
     /// - Parameter content: The content of the call: one message with its prefix.
-    func begin(_ content: borrowing Span<UInt8>, of call: any CheckStream) {
+    func begin(call content: borrowing Span<UInt8>) {
         prepare()
         guard let message = CheckResponse.message(in: content) else {
             return refuse(
                 GatewayProblem(.requestRefused, "The content of the call is not one message without compression.")
             )
         }
-        check = call
+        isMessage = true
         do throws(OriginalRequest.Fault) {
             try original.read(check: content, message)
         } catch {
@@ -126,7 +126,7 @@ final class AuthorizationExchange {
             scheme: original.scheme,
             route: original.route,
             askedBy: engine.plan.name,
-            on: stream.identity,
+            on: stream.connectionContext,
             cache: &configuration.engineClients.caches[EngineClients.place(of: decoder.head, bytes.span)],
             trace: &trace
         )
@@ -310,7 +310,7 @@ final class AuthorizationExchange {
     ) {
         guard let answer = route.answer(to: engine, from: source), let credential = route.credential else {
             let detail =
-                "The credential \(source.name) is not in header fields alone, which is all that an engine can be handed."
+                "The credential \(source.name) is not sent only in header fields, and an engine can be given nothing else."
             return refuse(GatewayProblem(.credentialMisconfigured, detail), of: admitted)
         }
         if !answer.isNoted {
@@ -328,8 +328,8 @@ final class AuthorizationExchange {
         record.credential = credential
         shared.observer.finished(record)
         // The last step: it may end the stream, and with that its memory, or begin with the next request of the connection.
-        if let check {
-            check.send(message: answer.message.withValue { ByteBuffer(bytes: $0) })
+        if isMessage {
+            stream.send(message: answer.message.withValue { ByteBuffer(bytes: $0) })
         } else {
             send(answer, for: route.state.route, keptFor: secondsToKeep(credential))
         }
@@ -416,9 +416,9 @@ final class AuthorizationExchange {
         shared.observer.finished(record)
         let subject = ProblemSubject(requestID: id, route: route, disclosesNames: disclosesNames)
         var form = ProblemAnswer.Form(omitsBody: stream.request.decoder.head.isHead, status: status)
-        guard check == nil else {
+        guard !isMessage else {
             let denied = CheckResponse.denied(shared.answer(problem, to: subject, in: form), problem.kind)
-            check?.send(message: ByteBuffer(bytes: denied))
+            stream.send(message: ByteBuffer(bytes: denied))
             return
         }
         // Without a message that can be answered, the call fails.
@@ -456,7 +456,7 @@ final class AuthorizationExchange {
 protocol EngineStream: AnyObject {
     /// The engine's own request.
     var request: RequestMessage { get }
-    var identity: ConnectionContext { get }
+    var connectionContext: ConnectionContext { get }
     var peer: String { get }
     var isTLS: Bool { get }
     /// The request is a call of gRPC.
@@ -467,16 +467,12 @@ protocol EngineStream: AnyObject {
     /// - Parameter write: Appends it, up to the fields of the connection and the empty line.
     func send(_ write: (inout ByteBuffer) -> Void)
     func send(_ problem: ProblemAnswer)
+    /// Answers a call of gRPC: sends a message, with its prefix, and the status that the call succeeded.
+    func send(message: ByteBuffer)
 
     /// When it passes, ``AuthorizationExchange/deadlinePassed()`` is called.
     func setDeadline(_ amount: TimeAmount)
     func clearDeadline()
-}
-
-/// A call of gRPC, whose message says which request it is about.
-protocol CheckStream: EngineStream {
-    /// Sends a message, with its prefix, and the status that the call went well.
-    func send(message: ByteBuffer)
 }
 
 // MARK: - Whose requests engines ask about
@@ -545,7 +541,7 @@ final class EngineAnswer {
     private let removed: [String]
 
     /// - Parameter source: The source of the credential.
-    /// - Returns: nil where the credential is not in header fields alone.
+    /// - Returns: nil if the credential is not sent only in header fields.
     fileprivate init?(_ route: CredentialedRoute, from source: any CredentialSource, for engine: AuthzClient) {
         guard let credential = route.credential, !credential.injection.fields.isEmpty,
             !credential.injection.hasSecretTarget
@@ -582,7 +578,7 @@ final class EngineAnswer {
 extension CredentialedRoute {
     /// The answer for this engine, made once.
     ///
-    /// - Returns: nil where the credential is not in header fields alone.
+    /// - Returns: nil if the credential is not sent only in header fields.
     fileprivate func answer(to engine: AuthzClient, from source: any CredentialSource) -> EngineAnswer? {
         if let answer = engineAnswer(of: engine.number) { return answer }
         guard let answer = EngineAnswer(self, from: source, for: engine) else { return nil }

@@ -47,7 +47,7 @@ package struct BoundListener: Hashable, Sendable {
         )
     }
 
-    package var identity: ConnectionContext {
+    package var connectionContext: ConnectionContext {
         ConnectionContext(
             reach: reach,
             port: port,

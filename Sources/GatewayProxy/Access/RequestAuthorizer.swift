@@ -3,15 +3,15 @@ package import GatewayTokens
 
 /// Decides from the head of a request whether it is admitted.
 ///
-/// Checks the host, the page that sent the request, the client, the route and its rules, and selects the credential.
+/// It checks the host, the web page that sent the request, the client, the route and its rules, and selects the credential.
 package final class RequestAuthorizer: Sendable {
-    /// A route as it comes to the authorizer: its plan, and what the data plane has found out about its credential.
+    /// A route as the authorizer gets it: its plan, and what depends on its credential.
     package struct Route: Sendable {
         let plan: RoutePlan
         let places: ClientAuthenticator.Places
         let selection: (any SubjectCredentialResolver)?
 
-        /// - Parameter selection: Where each request says whose token it goes with.
+        /// - Parameter selection: For a route whose requests name the subject of the token.
         package init(plan: RoutePlan, places: ClientAuthenticator.Places, selection: (any SubjectCredentialResolver)?) {
             self.plan = plan
             self.places = places
@@ -20,25 +20,25 @@ package final class RequestAuthorizer: Sendable {
     }
 
     package let table: RouteTable
-    /// What each route asks, by its index.
+    /// The requirements of each route, by its index.
     private let gates: [RouteGate]
-    /// How strict those gates are that ask nothing else; nil for the others. Most routes are found here, side by side.
+    /// The strictness of gates that require nothing else; nil for the others. Most routes need only this compact array.
     private let plainGates: [CanonicalPath.Strictness?]
     private let clients: ClientAuthenticator
     private let access: AccessPlan
     private let connect: [ListenerPlan.Address: ConnectPlan]
-    /// For requests that find no route.
+    /// For requests without a route.
     private let originRule: OriginRule
-    /// Pages of some other origin may call some route.
+    /// Some route may be called by web pages of another origin.
     private let answersPages: Bool
     /// How this gateway calls itself in `Via`.
     private let viaName: String
     private let matchPaths: [String]
 
     /// - Parameters:
-    ///   - connect: By the listener's address; none of them takes a connection to a server without a route.
-    ///   - jwts: nil where no signed token proves a client.
-    ///   - uses: Told of each token of a client that is used.
+    ///   - connect: By the listener's address. Other listeners open no connection to a server without a route.
+    ///   - jwts: nil if no client authenticates with a signed token.
+    ///   - uses: Told of each use of a client's token.
     ///   - viaName: How the gateway calls itself in `Via`.
     package init(
         routes: [Route],
@@ -63,8 +63,8 @@ package final class RequestAuthorizer: Sendable {
     }
 
     /// - Parameters:
-    ///   - cache: The cache of the connection, since this configuration is in use.
-    ///   - trace: nil unless a person wants to know the reasons.
+    ///   - cache: The connection's cache, for this configuration.
+    ///   - trace: Collects the reasons, for explanations; nil for ordinary requests.
     package func decide(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -136,9 +136,9 @@ package final class RequestAuthorizer: Sendable {
         )
     }
 
-    /// A request whose route was looked for: the page, the client, the rules of the route and the credential.
+    /// Judges a request after the lookup of its route: the web page, the client, the rules of the route and the credential.
     ///
-    /// - Parameter isProxyRequest: The client takes the gateway for its proxy, and would prove itself as to one.
+    /// - Parameter isProxyRequest: The client uses the gateway as its proxy, so it would authenticate as to one.
     @inline(__always)
     private func judge(
         _ head: borrowing RequestHead,
@@ -191,12 +191,12 @@ package final class RequestAuthorizer: Sendable {
         return Refusal(problem: problem, route: route, client: client, disclosesNames: disclosesNames)
     }
 
-    /// Whether an answer may name routes, credentials and strategies. For answers that need no decision, the client is nil.
+    /// Whether a response may name routes, credentials and strategies. The client is nil for responses that need no decision.
     package func disclosesNames(to client: String?, on connection: ConnectionContext) -> Bool {
         NameDisclosure.isAllowed(to: client, on: connection.reach, hasClients: !clients.isEmpty)
     }
 
-    /// Whether routes have this host name.
+    /// Whether some route has this host name.
     package func knowsHost(_ name: String) -> Bool {
         let bytes = Array(name.utf8)
         return table.knowsHost(bytes.span, bytes.indices)
@@ -211,15 +211,15 @@ package final class RequestAuthorizer: Sendable {
 
 /// The server that a request is for.
 extension RequestAuthorizer {
-    /// What names that server: the target in absolute form, or else `Host`.
+    /// The name of that server: the target if it is in absolute form, otherwise `Host`.
     @inline(__always)
     private func authority(of head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> Authority? {
-        // A pattern, not `==`: that is a call through a table into another module.
+        // A pattern, because `==` would be a call through a witness table into another module.
         if case .absolute = head.form { return Authority(bytes, head.targetAuthority) }
         return Authority(bytes, head.host)
     }
 
-    /// The routes that lead to that server; none for a request to the gateway itself.
+    /// The routes to that server; none for a request to the gateway itself.
     @inline(__always)
     private func findUpstream(
         _ head: borrowing RequestHead,
@@ -236,9 +236,9 @@ extension RequestAuthorizer {
         return table.findUpstream(bytes, scheme: scheme, host: host, port: authority.port, path: path)
     }
 
-    /// Several routes lead there.
+    /// The refusal if there are several routes to the server.
     ///
-    /// - Parameter shared: The request and its client choose none of them.
+    /// - Parameter shared: The routes, none of which is selected by the request or its client.
     private func refuse(
         _ shared: SharedUpstream,
         _ evidence: ClientAuthenticator.Evidence,
@@ -256,10 +256,10 @@ extension RequestAuthorizer {
         return refuse(GatewayProblem(.misdirected, detail), on: connection, client: evidence.client)
     }
 
-    /// Only names that are ours are answered: in `Host` on loopback listeners, in an absolute target on all.
+    /// Only the gateway's own names are answered: in `Host` on loopback listeners, and in an absolute target on all listeners.
     ///
-    /// A page that rebinds its own name to 127.0.0.1 becomes same-origin with this listener, but its requests still carry that
-    /// name. And who takes the gateway for a proxy to anywhere must not have its request sent somewhere else.
+    /// A web page that rebinds its own name to 127.0.0.1 becomes same-origin with this listener, but its requests still carry that
+    /// name. And if a client uses the gateway as an open proxy, its request must not be sent to some other server.
     private func hostRefusal(
         _ bytes: borrowing Span<UInt8>,
         _ authority: Authority,
@@ -268,10 +268,11 @@ extension RequestAuthorizer {
     ) -> GatewayProblem? {
         let isAbsolute = if case .absolute = head.form { true } else { false }
         guard connection.reach == .loopback || isAbsolute else { return nil }
-        // HTTP/1.0 without Host: no browser does that.
+        // HTTP/1.0 without Host, which no browser sends.
         if authority.host.isEmpty { return head.isHTTP10 ? nil : Self.notOurs }
         guard authority.port == nil || authority.port == connection.port else {
-            // Where ports are mapped, hosts of routes come with others; a name of the client's own machine is another server's.
+            // With mapped ports, a route's host may come with another port. With a name of the client's own machine, another port
+            // means another server.
             let isElsewhere = connection.reach != .loopback && table.knowsHost(bytes, authority.host)
             return isElsewhere && !Self.plainOrigin(bytes, authority.host).isLoopback ? nil : Self.notOurs
         }
@@ -295,9 +296,9 @@ extension RequestAuthorizer {
 
 /// Requests that web pages send.
 extension RequestAuthorizer {
-    /// - Parameter grant: The grant for a page that may call. For other requests of a route that such pages may call, what keeps caches from
-    ///   answering them with the response.
-    /// - Returns: nil where the request goes on.
+    /// - Parameter grant: Set to the grant for a page that may call the route. For other requests of such a route, set to what
+    ///   keeps caches from serving the response to such pages.
+    /// - Returns: nil if the request goes on.
     private func judgePage(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -344,7 +345,7 @@ extension RequestAuthorizer {
         match.map { gates[$0.route].originRule } ?? originRule
     }
 
-    /// What an answer of the gateway's own says to the browser of a page, so that the page can read why there is no other.
+    /// The CORS fields of a response by the gateway itself, so that the page can read why its request failed.
     func crossOriginFields(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -384,7 +385,7 @@ extension RequestAuthorizer {
             return refuse(problem, on: connection, client: evidence.client)
         }
         let gate = gates[match.route]
-        // A route that names clients asks for one, whatever the listener does.
+        // A route that names clients requires one, even if the listener does not.
         if gate.clients != nil, evidence.client == nil {
             trace?.add(.clientRequired(by: "clients"))
             return refuse(evidence.refusal(isProxyRequest: isProxyRequest), on: connection, route: match.route)
@@ -395,8 +396,8 @@ extension RequestAuthorizer {
         return choose(head, bytes, match, gate, evidence, grant, on: connection, &trace)
     }
 
-    /// Why a client that has not proved itself is refused; nil where the listener asks for no proof (`access.require_client`).
-    /// Proofs of different clients are refused everywhere.
+    /// Why a client that has not authenticated is refused; nil if the listener does not require it (`access.require_client`).
+    /// Proofs of different clients are always refused.
     @inline(__always)
     private func refusal(
         of evidence: ClientAuthenticator.Evidence,
@@ -410,11 +411,12 @@ extension RequestAuthorizer {
         return refusal(evidence.refusal(isProxyRequest: isProxyRequest), on: connection, route: route)
     }
 
-    /// Who sends a request, before that is judged. On a connection whose CONNECT was taken, the fields of a request are for the upstream.
+    /// The client's proof of who it is, before it is judged. In an intercepted connection, the fields of a request are for the
+    /// upstream.
     ///
     /// - Parameters:
-    ///   - match: nil before its route is known.
-    ///   - client: As whom the request is judged, whatever it presents (``AuthorizationTrace/assumedClient``).
+    ///   - match: nil before the route is known.
+    ///   - client: The client to assume, whatever the request presents (``AuthorizationTrace/assumedClient``).
     private func evidence(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -442,7 +444,7 @@ extension RequestAuthorizer {
     }
 }
 
-/// What a route asks of a request.
+/// What a route requires of a request.
 extension RequestAuthorizer {
     private func forbid(
         _ client: String?,
@@ -477,7 +479,8 @@ extension RequestAuthorizer {
         return problem(of: verdict, match, gate, head, bytes, &trace)
     }
 
-    /// On a listener for engines, encoded slashes and dots are refused: the engine may decode the path before it forwards it.
+    /// On a listener for engines, encoded slashes and dots are refused, because the engine may decode the path before it forwards
+    /// it.
     private func judgePath(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -487,7 +490,7 @@ extension RequestAuthorizer {
         CanonicalPath.judge(bytes, head.path, strictness: strictness, refusesReadings: connection.engine != nil)
     }
 
-    /// Why a path that is not unambiguous is refused; nil if all its readings lead to the same route and the same rule.
+    /// Why an ambiguous path is refused; nil if all its readings select the same route and the same rule.
     private func problem(
         of verdict: CanonicalPath.Verdict,
         _ match: RouteTable.Match,
@@ -516,7 +519,7 @@ extension RequestAuthorizer {
         }
     }
 
-    /// Whether the reading finds the same route, rule and endpoints as the path that was sent.
+    /// Whether the reading selects the same route, rule and endpoints as the path that was sent.
     private func isJudgedAlike(
         _ reading: PathReadings.Reading,
         _ match: RouteTable.Match,
@@ -548,15 +551,16 @@ extension RequestAuthorizer {
             case .one(let other): found = other == route
             case .shared(let shared): found = shared.routes.contains(route)
             }
+        case .unrouted: found = false
         }
         return found && gate.selectsSameRule(for: reading, match, head, bytes)
             && gate.meetsNoOtherEndpoint(in: reading, match, head, bytes)
     }
 
-    /// Why a request may not have that `Destination` (RFC 4918 section 10.3); nil where it may. To the upstream it is a second path for
-    /// the method, which the credential opens like the first.
+    /// Why a request may not have this `Destination` (RFC 4918 section 10.3); nil if it may. To the upstream it is a second path,
+    /// on which the method acts with the same credential.
     ///
-    /// - Parameter destination: As the upstream gets it; nil for several.
+    /// - Parameter destination: The value that the upstream gets; nil if there are several.
     func forbid(
         destination: [UInt8]?,
         of method: String,
@@ -622,7 +626,7 @@ extension RequestAuthorizer {
         )
     }
 
-    /// A request that is only explained makes no source.
+    /// A request that is only being explained creates no source.
     private func source(
         _ subject: SubjectRule,
         for head: borrowing RequestHead,
@@ -638,11 +642,11 @@ extension RequestAuthorizer {
             }
     }
 
-    /// Refuses requests that have passed this gateway before: their `Via` names it (RFC 9110 section 7.6.3).
+    /// Refuses requests that have already passed this gateway, which their `Via` tells (RFC 9110 section 7.6.3).
     private func loopRefusal(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> GatewayProblem? {
         guard head.present.contains(.via) else { return nil }
         for index in head.section.fields.indices where head.section.fields[index].kind == .via {
-            // `1.1 name (comment), ...`: another gateway's name may begin as ours does.
+            // `1.1 name (comment), ...`. Whole words, because another gateway's name may begin with ours.
             let words = bytes.string(head.section.fields[index].value).split { " \t,".contains($0) }
             guard !words.contains(where: { $0 == viaName }) else {
                 return GatewayProblem(.loop, "The request has already passed this gateway.")
@@ -654,16 +658,16 @@ extension RequestAuthorizer {
 
 /// Requests that another proxy asks about.
 extension RequestAuthorizer {
-    /// Decides as for a request that a client sends, and only for routes that name the engine.
+    /// Decides as if the client had sent the request itself, but only for routes that name the engine.
     ///
-    /// The server is found as behind a CONNECT: `Host` may name a route's upstream. The gateway's own names mean nothing here, because
-    /// the client has named the engine.
+    /// The server is looked up as for an intercepted connection: `Host` may name a route's upstream. The gateway's own names mean
+    /// nothing here, because the client has sent the request to the engine.
     ///
     /// - Parameters:
     ///   - head: The head of ``OriginalRequest/bytes``.
     ///   - scheme: ``OriginalRequest/scheme``
-    ///   - route: ``OriginalRequest/route``. With it, requests find their route as on a listener for clients, and it must be that one.
-    ///   - cache: Of this configuration (``EngineClients``); the connection, which is the engine's, does not matter.
+    ///   - route: ``OriginalRequest/route``. If present, the route is looked up as on a listener for clients, and must be this one.
+    ///   - cache: From ``EngineClients`` of this configuration, not from the connection, since that belongs to the engine.
     package func decide(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -707,7 +711,7 @@ extension RequestAuthorizer {
         switch consume decision {
         case .admitted(let admitted): return .admitted(admitted)
         case .refused(let refusal): return .refused(refusal)
-        // An answer with 2xx would let the engine forward it without a credential.
+        // After an answer with 2xx, the engine would forward the preflight without a credential.
         case .preflight(let preflight):
             let detail = "The engine answers preflights itself; the gateway hands out no credential for them."
             return refuse(GatewayProblem(.originRefused, detail), on: connection, route: preflight.route)
@@ -715,7 +719,7 @@ extension RequestAuthorizer {
         }
     }
 
-    /// Why the route hands its credential not to this engine; nil where it does.
+    /// Why the route does not give its credential to this engine; nil if it does.
     private func refusal(of match: RouteTable.Match, to engine: String) -> GatewayProblem? {
         let gate = gates[match.route]
         guard !gate.engines.contains(engine) else { return nil }
@@ -726,9 +730,10 @@ extension RequestAuthorizer {
         )
     }
 
-    /// Whether the host of an upstream finds another route, or another path on it, than the engine has chosen by ``EnginePlan/routeField``.
+    /// Whether the upstream's host leads to another route, or to another path on it, than the engine has named in
+    /// ``EnginePlan/routeField``.
     ///
-    /// A client could send that field to an engine that does not, and would choose which of both readings is judged.
+    /// If the engine does not set that field, a client could send it, and so choose which of the two readings is judged.
     private func isAmbiguous(
         _ upstream: RouteTable.UpstreamMatch,
         _ match: RouteTable.Match?,
@@ -749,7 +754,7 @@ extension RequestAuthorizer {
             + " that route, or have the engine send no \(EnginePlan.routeField)."
     )
 
-    /// Why the engine's choice is not the gateway's; nil where it is, or where the engine names none.
+    /// Why the engine's choice of a route is refused; nil if the gateway has found the same route, or if the engine names none.
     private func mismatch(_ match: RouteTable.Match, chosen route: [UInt8]) -> GatewayProblem? {
         let name = gates[match.route].name
         guard !route.isEmpty, !name.utf8.elementsEqual(route) else { return nil }
@@ -761,9 +766,9 @@ extension RequestAuthorizer {
     }
 }
 
-/// Connections that clients ask for with CONNECT, or by their TLS hello.
+/// Connections that clients request with CONNECT, or with a TLS hello.
 extension RequestAuthorizer {
-    /// - Parameter head: Its target has the form of an authority.
+    /// - Parameter head: Its target is in authority form.
     func decideConnect(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -783,7 +788,7 @@ extension RequestAuthorizer {
         return decideConnect(to: host, port: port, isRooted: authority.isRooted, proof: proof, on: connection)
     }
 
-    /// The server in whose place the gateway answers a client that has named it in its TLS hello; nil where no route leads there.
+    /// The server that a client has named in its TLS hello, and for which the gateway answers; nil if it has no route.
     package func origin(named name: String, on connection: ConnectionContext) -> InterceptedOrigin? {
         let host = Array(Origin.unrooted(name.lowercased()).utf8)
         let ports = table.upstreamPorts(host.span, scheme: .https, host: host.indices)
@@ -795,7 +800,7 @@ extension RequestAuthorizer {
         return InterceptedOrigin(host: name, port: port, listenerPort: connection.port)
     }
 
-    /// Whether the client would get the same tunnel now: a reload has come.
+    /// Whether the client would get the same tunnel after a reload.
     package func stillAdmits(_ tunnel: TunnelDestination, on connection: ConnectionContext) -> Bool {
         let decision = decideConnect(
             to: tunnel.host,
@@ -815,9 +820,9 @@ extension RequestAuthorizer {
     }
 
     /// - Parameters:
-    ///   - host: In lower case, without brackets and the dot of the root.
-    ///   - isRooted: It was written with that dot.
-    ///   - proof: The value of the field that says who the client is.
+    ///   - host: In lower case, without brackets and without the trailing dot.
+    ///   - isRooted: The name was written with a trailing dot.
+    ///   - proof: The value of the field with which the client authenticates.
     private func decideConnect(
         to host: String,
         port: Int,
@@ -857,7 +862,7 @@ extension RequestAuthorizer {
         return .tunnel(tunnel)
     }
 
-    /// Decides about a request on a connection whose CONNECT was taken. Routes are found as by an absolute target.
+    /// Decides about a request in an intercepted connection. Routes are looked up as for an absolute target.
     private func decide(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -893,7 +898,7 @@ extension RequestAuthorizer {
         return judge(head, bytes, match, authority, isProxyRequest: false, on: connection, &cache, &trace)
     }
 
-    /// The name of the route that leads to the whole server.
+    /// The name of the route to the whole server.
     private func name(ofRouteTo origin: InterceptedOrigin) -> String? {
         let bytes = origin.hostBytes + [0x2F]
         let host = origin.hostBytes.indices
@@ -909,9 +914,9 @@ extension RequestAuthorizer {
     )
 }
 
-/// Plain requests for servers that no route leads to.
+/// Plain requests for servers without a route.
 extension RequestAuthorizer {
-    /// - Returns: nil where the listener passes no such request, or routes lead to the host.
+    /// - Returns: nil if the listener does not forward such requests, or if the host has routes.
     private func judgeUnrouted(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -949,42 +954,42 @@ extension RequestAuthorizer {
 
 // MARK: - Decisions
 
-/// What becomes of a request.
+/// The decisions about a request.
 extension RequestAuthorizer {
-    /// Handed on, never copied: there is one for every request.
+    /// Passed on, but never copied, since there is one for every request.
     package enum Decision: ~Copyable, Sendable {
         case admitted(Admitted)
         case refused(Refusal)
         case preflight(Preflight)
-        /// No route leads to the server, and the request passes without a credential.
+        /// The server has no route, and the request is forwarded without a credential.
         case unrouted(UnroutedRequest)
     }
 
     package struct Admitted: Sendable {
         package let match: RouteTable.Match
-        /// nil for a server that no route leads to.
-        package var route: Int? { match == .unrouted ? nil : match.route }
+        /// nil for a server without a route.
+        package var route: Int? { if case .unrouted = match { nil } else { match.route } }
         package let client: String?
-        /// The client authenticated to us with `Authorization`, so it must not go upstream.
+        /// The client has authenticated to the gateway with `Authorization`, which therefore must not be forwarded.
         package let stripsAuthorization: Bool
-        /// The reach of the listener that the request came to.
+        /// The reach of the listener that accepted the request.
         package let reach: ConnectionContext.Reach
-        /// Where the route leaves the choice to the request; nil otherwise.
+        /// The source that the request has chosen, on a route that lets it; nil otherwise.
         package let chosen: (any CredentialSource)?
-        /// What the response says to the browser of a page; nil where no page of another origin may call the route.
+        /// The CORS fields of the response; nil if no page of another origin may call the route.
         package let crossOrigin: CrossOriginGrant?
         /// Whether a later refusal may name routes, credentials and strategies (``NameDisclosure``).
         package let disclosesNames: Bool
     }
 
-    /// A class, so that a decision is no larger than what is admitted.
+    /// A class, so that a decision is no larger than ``Admitted``.
     package final class Refusal: Sendable {
         package let problem: GatewayProblem
         package let route: Int?
         package let client: String?
-        /// Whether the answer may name routes, credentials and strategies (``NameDisclosure``).
+        /// Whether the response may name routes, credentials and strategies (``NameDisclosure``).
         ///
-        /// If not, it has ``GatewayProblem/withoutNames``. The log has the whole problem.
+        /// If not, it has ``GatewayProblem/withoutNames``. The log always has the whole problem.
         package let disclosesNames: Bool
 
         init(problem: GatewayProblem, route: Int?, client: String?, disclosesNames: Bool) {
@@ -995,26 +1000,26 @@ extension RequestAuthorizer {
         }
     }
 
-    /// What becomes of a CONNECT (RFC 9110 section 9.3.6).
+    /// The decision about a CONNECT (RFC 9110 section 9.3.6).
     package enum ConnectDecision: Sendable {
-        /// The gateway answers in place of that server.
+        /// The gateway answers instead of that server.
         case intercept(InterceptedOrigin)
-        /// A plain route leads to the server, and ``TunnelOpening`` says what becomes of the connection.
+        /// The server has a plain route. ``TunnelOpening`` decides by the first bytes.
         ///
-        /// - Parameter tunnel: nil where bytes may not pass as they are.
+        /// - Parameter tunnel: nil if bytes must not be forwarded unchanged.
         case peek(InterceptedOrigin, tunnel: TunnelDestination?)
-        /// Bytes pass as they are, if the server has an address that may be dialled.
+        /// Bytes are forwarded unchanged, if the server has an address that may be dialled.
         case tunnel(TunnelDestination)
         case refused(Refusal)
     }
 }
 
-/// A plain request with an absolute target, for a server that no route leads to (`connect.unrouted: tunnel`).
+/// A plain request with an absolute target, for a server without a route (`connect.unrouted: tunnel`).
 ///
-/// It passes without a credential. What the client has sent for that server stays, such as `Authorization`. What proves the client to
-/// the gateway does not.
+/// It is forwarded without a credential of the gateway. Fields for that server stay, such as `Authorization`. Fields with which the
+/// client authenticates to the gateway are removed.
 ///
-/// A class, so that a decision is no larger than what is admitted.
+/// A class, so that a decision is no larger than ``RequestAuthorizer/Admitted``.
 package final class UnroutedRequest: Sendable {
     package let server: TunnelDestination
     package let admitted: RequestAuthorizer.Admitted
@@ -1024,7 +1029,7 @@ package final class UnroutedRequest: Sendable {
         self.admitted = admitted
     }
 
-    /// The answer to a client that asks in HTTP/2. Clients ask their proxy in HTTP/1.1 for plain URLs.
+    /// The refusal for a client that speaks HTTP/2. Clients use HTTP/1.1 to ask their proxy for plain URLs.
     package var refusalInHTTP2: RequestAuthorizer.Refusal {
         RequestAuthorizer.Refusal(
             problem: GatewayProblem(.misdirected, "Use HTTP/1.1 for servers without a route."),
@@ -1035,20 +1040,15 @@ package final class UnroutedRequest: Sendable {
     }
 }
 
-extension RouteTable.Match {
-    /// The path is forwarded as it came. There is no such route.
-    static var unrouted: Self { .upstream(Int.max) }
-}
-
-/// Who is told names from the configuration: of routes, credentials, strategies, upstreams and commands.
+/// Who may see names from the configuration: of routes, credentials, strategies, upstreams and commands.
 package enum NameDisclosure {
-    /// Names are for known clients.
+    /// Known clients may see names.
     ///
-    /// If no client is configured, they are for everyone who can reach a local listener: loopback, or a unix socket, whose
-    /// peer the kernel has let in. An engine may pass an answer on to anybody.
+    /// If no client is configured, so may everyone who can reach a local listener: loopback, or a unix socket, to which the kernel
+    /// has admitted the peer. An engine may forward the response to anybody.
     ///
     /// - Parameters:
-    ///   - client: The one that sent the request; nil where it is not known.
+    ///   - client: The client that has sent the request; nil if unknown.
     ///   - hasClients: `access.clients` names at least one.
     package static func isAllowed(
         to client: String?,

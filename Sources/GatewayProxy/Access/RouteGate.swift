@@ -309,7 +309,7 @@ extension RequestHead {
         case .host: path
         case .path: path.lowerBound + Int(prefix.matched)..<path.upperBound
         // An absolute target names the upstream's own path, base path included.
-        case .upstream: path.lowerBound + Int(prefix.upstream)..<path.upperBound
+        case .upstream, .unrouted: path.lowerBound + Int(prefix.upstream)..<path.upperBound
         }
     }
 }

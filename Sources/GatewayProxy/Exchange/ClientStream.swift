@@ -2,26 +2,26 @@ import GatewayHTTP
 import Logging
 import NIOCore
 
-/// How content crosses from one connection to the other.
+/// The form in which a body is passed from one connection to the other.
 enum ContentForm {
-    /// Content as it came, with its framing: both ends frame it alike.
+    /// As it was received, with its framing, which both sides share.
     case wire
-    /// Content without framing: the receiving end frames it.
+    /// Without framing, which the receiving side adds.
     case content
 }
 
-/// Why a head was not sent. Nothing of it was.
+/// Why a head was not sent. No part of it was sent.
 enum HeadFault: Error {
     case unwritable
-    /// To a client that asks for a WebSocket in HTTP/2: any 2xx opens one (RFC 9110 section 9.3.6), and this one has none behind it.
+    /// The client asks for a WebSocket in HTTP/2, where any 2xx opens one (RFC 9110 section 9.3.6), but the upstream has opened none.
     case opensNothing
 }
 
-/// The head of a request and the bytes that it describes. Its stream keeps it for one request after the other.
+/// The head of a request and its bytes. A stream reuses it for one request after the other.
 final class RequestMessage {
     private(set) var decoder: RequestHeadDecoder
     private(set) var bytes: ByteBuffer
-    /// It came in HTTP/2; the bytes were written for the decoder.
+    /// The request arrived in HTTP/2, and the bytes were written for the decoder.
     let isHTTP2: Bool
 
     init(_ decoder: consuming RequestHeadDecoder, _ bytes: ByteBuffer, isHTTP2: Bool = false) {
@@ -30,7 +30,7 @@ final class RequestMessage {
         self.isHTTP2 = isHTTP2
     }
 
-    /// Takes on other limits, before the first byte of a head.
+    /// Changes the limits, before the first byte of a head.
     func change(to decoder: consuming RequestHeadDecoder) { self.decoder = decoder }
 
     /// Reads the head that `input` begins with, and takes nothing but an empty line before it.
@@ -66,19 +66,19 @@ final class RequestMessage {
         return result
     }
 
-    /// As it was made, for a request of another stream; keeps the memory of the last one.
+    /// Resets it for a request of another stream. Keeps its memory.
     func renew() {
         decoder.renew()
         bytes.clear()
     }
 
-    /// Lets go of the memory of a head that nobody reads any more.
+    /// Frees the memory of a head that is no longer needed.
     func drop(_ empty: ByteBuffer) {
         decoder.renew()
         bytes = empty
     }
 
-    /// Makes ready for the next request.
+    /// Prepares for the next request.
     @inline(__always)
     func reset(_ empty: ByteBuffer) {
         decoder.reset()
@@ -106,7 +106,7 @@ extension RequestAuthorizer {
 
 /// The client's side of one exchange. It brings the request, and takes the response.
 ///
-/// Knows its protocol and decides nothing. It ends its exchange with ``ExchangeDriver/clientLeft(isCut:)``, or is ended by
+/// It knows its protocol and decides nothing. It ends its exchange with ``ExchangeDriver/clientLeft(isCut:)``, or is ended by
 /// ``finish(requestIsComplete:)``, ``respond(with:as:requestIsComplete:)`` or ``cut(within:)``.
 protocol ClientStream: AnyObject {
     // MARK: Request
@@ -115,14 +115,14 @@ protocol ClientStream: AnyObject {
     var request: RequestMessage { get }
     /// The client's address as `Forwarded` names it; nil on a unix socket.
     var clientAddress: String? { get }
-    /// What its connection is known by: the listener that accepted it, and who the client is.
-    var identity: ConnectionContext { get }
+    /// The listener that accepted the connection, and the client's identity on it.
+    var connectionContext: ConnectionContext { get }
     var isTLS: Bool { get }
-    /// Content has come that the exchange has not taken yet.
+    /// A part of the body was received that the exchange has not taken yet.
     var hasUnreadContent: Bool { get }
     /// Bytes in memory that no exchange has taken yet.
     var unreadBytes: Int { get }
-    /// The exchange takes more of the request.
+    /// The exchange can take more of the request.
     func resumeRequest()
     /// The upstream connection that only its requests use (`connection_auth: true`).
     var privateConnection: PrivateConnection? { get }
@@ -131,9 +131,9 @@ protocol ClientStream: AnyObject {
 
     // MARK: Response
 
-    /// The client takes more: what is on its way to it is below the high-water mark.
+    /// The client can take more: the unsent bytes are below the high-water mark.
     var isWritable: Bool { get }
-    /// Bytes that the client has not taken. Costs a system call.
+    /// Bytes that the client has not taken yet. Costs a system call.
     var untakenBytes: Int { get }
     func sendInformational(
         _ head: borrowing ResponseHead,
@@ -142,7 +142,7 @@ protocol ClientStream: AnyObject {
         _ options: ResponseFieldRules.Options,
         id: RequestID
     )
-    /// - Returns: How the content has to come.
+    /// - Returns: The form in which the body has to be passed.
     func sendHead(
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,
@@ -152,47 +152,48 @@ protocol ClientStream: AnyObject {
         tokenNote: String?,
         requestIsComplete: Bool
     ) throws(HeadFault) -> ContentForm
-    /// Takes the first `count` bytes of `buffer` to be sent later, unless they are so many that ``sendContent(_:)`` is better.
+    /// Takes the first `count` bytes of `buffer` to be sent later, unless there are so many that ``sendContent(_:)`` is cheaper.
     ///
     /// - Returns: Whether they were taken.
     func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool
     func sendContent(_ bytes: ByteBuffer)
-    /// - Parameter trailers: With the empty line that ends them; nil where none can come.
+    /// - Parameter trailers: The trailers, including the empty line at their end; nil if there cannot be any.
     func sendEnd(trailers: ByteBuffer?)
-    /// What was sent leaves now.
+    /// Writes everything that was sent so far.
     func flush()
     /// The response is complete.
     func finish(requestIsComplete: Bool)
-    /// Answers with a problem of the gateway's own. Nothing of a final response was sent before.
+    /// Responds with a problem of the gateway. No part of a final response was sent before.
     func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool)
-    /// Ends the response so that the client can see that it is incomplete.
+    /// Ends the response so that the client notices that it is incomplete.
     ///
-    /// - Parameter limit: How long the client has for what was sent before; nil for as long as it takes some of it.
+    /// - Parameter limit: How long the client has to take the bytes that were sent before; nil for as long as it takes some of them.
     func cut(within limit: TimeAmount?)
 
     // MARK: Tunnel
 
-    /// What follows in both directions is no HTTP.
+    /// What follows in both directions is not HTTP.
     func beginTunnel()
-    /// The upstream of a tunnel sends no more, and may still read.
+    /// The tunnel's upstream has closed its output; it may still read.
     func closeOutput()
 
     // MARK: Deadline
 
-    /// When it passes, ``ExchangeDriver/deadlinePassed()`` is called. There is one for each exchange.
+    /// When it passes, ``ExchangeDriver/deadlinePassed()`` is called. Each exchange has one deadline.
     func setDeadline(_ amount: TimeAmount)
     func clearDeadline()
 }
 
 extension ClientStream {
     /// ``clientAddress`` for the log: `unix` on a unix socket.
-    var peer: String { clientAddress ?? (identity.reach == .unix ? "unix" : "unknown") }
-    /// The client asks the upstream's own host, for all that it knows.
-    var isIntercepted: Bool { identity.intercepted != nil }
-    /// Where clients see the listener, where the configuration says so.
-    var publicURL: GatewayURL? { identity.publicURL }
+    var peer: String { clientAddress ?? (connectionContext.reach == .unix ? "unix" : "unknown") }
+    /// The client believes that it talks to the upstream itself.
+    var isIntercepted: Bool { connectionContext.intercepted != nil }
+    /// The URL at which clients see the listener, if the configuration has one.
+    var publicURL: GatewayURL? { connectionContext.publicURL }
 
-    /// The private connection for this client's requests to this pool. One to another pool, or for another client, is closed for it.
+    /// The private connection for this client's requests to this pool. If there is one to another pool or for another client, it is
+    /// closed.
     func privateConnection(to pool: UpstreamPool, for client: String?) -> PrivateConnection {
         if let privateConnection, privateConnection.serves(pool, client) { return privateConnection }
         privateConnection?.close()
@@ -202,11 +203,11 @@ extension ClientStream {
     }
 }
 
-// What HTTP/1 and HTTP/2 do alike for a request.
+// What HTTP/1 and HTTP/2 have in common.
 extension ClientStream {
-    /// The exchange for a request that was admitted; it begins with ``ExchangeDriver/begin(at:)``.
+    /// Makes the exchange for a request that was admitted. It begins with ``ExchangeDriver/begin(at:)``.
     ///
-    /// - Parameter route: nil for the one that was matched.
+    /// - Parameter route: nil for the matched route.
     func exchange(
         _ id: RequestID,
         _ admitted: consuming RequestAuthorizer.Admitted,
@@ -229,9 +230,9 @@ extension ClientStream {
         )
     }
 
-    /// Reports a request that no exchange begins for.
+    /// Reports a request for which no exchange begins.
     ///
-    /// - Returns: The ID of the request, which is new where `id` is nil.
+    /// - Returns: The ID of the request, which is new if `id` is nil.
     @discardableResult
     func observe(
         _ problem: GatewayProblem,
@@ -244,7 +245,7 @@ extension ClientStream {
         return id
     }
 
-    /// Records a refused request whose client is sent a response.
+    /// Records a refused request whose client gets a response.
     func refused(
         _ problem: GatewayProblem,
         _ refusal: RequestAuthorizer.Refusal?,
@@ -255,11 +256,11 @@ extension ClientStream {
         return ProblemSubject(
             requestID: observe(problem, refusal, id: id, under: configuration),
             route: refusal?.route.map { shared.routes[$0] },
-            disclosesNames: refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: identity)
+            disclosesNames: refusal?.disclosesNames ?? shared.authorizer.disclosesNames(to: nil, on: connectionContext)
         )
     }
 
-    /// The response came with more cookies than fit into it.
+    /// The response has more cookies than fit into it.
     func warnOfCookies(_ route: CompiledRoute, to shared: ProxyShared) {
         guard route.isFirstDroppedCookie() else { return }
         shared.logger.warning("\(CookiePolicy.warning(route: route.plan.name))")
@@ -268,7 +269,7 @@ extension ClientStream {
 
 /// The deadline of a client's connection or stream. A client that takes what was written, however slowly, gets more time.
 struct ClientDeadline {
-    /// nil once it was given back: what comes late sets nothing.
+    /// nil once it was given back, after which nothing sets it.
     private var timer: DeadlineTimer?
     private var watch = TransferWatch()
 
@@ -280,10 +281,10 @@ struct ClientDeadline {
         timer?.set(deadline, for: keeper)
     }
 
-    /// Sets it and keeps the last look, so that a client that has taken nothing since gets no further period.
+    /// Sets it without a new look, so that a client that has taken nothing since the last one is not given more time.
     func move(to deadline: NIODeadline, for keeper: any DeadlineKeeper) { timer?.set(deadline, for: keeper) }
 
-    /// Moves it where the client has taken some of what was written.
+    /// Moves it if the client has taken some of the written bytes.
     ///
     /// - Parameter untaken: Bytes that the client has not taken.
     /// - Returns: Whether it was moved.
@@ -294,7 +295,7 @@ struct ClientDeadline {
         return true
     }
 
-    /// Whether the client of a connection takes what was written, however slowly. It then has `amount` to take more.
+    /// Whether the client takes the written bytes, however slowly. If so, it has `amount` to take more.
     mutating func clientTakes(
         within amount: TimeAmount,
         from writer: SocketWriter,
@@ -307,18 +308,18 @@ struct ClientDeadline {
     func clear() { timer?.clear() }
     func cancel() { timer?.cancel() }
 
-    /// Ends it, and lets another stream use the timer.
+    /// Cancels it, and lets another stream use the timer.
     mutating func giveBack(to parts: SpareStreamParts) {
         if let timer = timer.take() { parts.giveBack(timer) }
     }
 }
 
-/// What a problem response names beside the problem.
+/// What a problem response names besides the problem.
 struct ProblemSubject {
     var requestID: RequestID
     var route: CompiledRoute?
-    /// The credential that the request chose, where it did.
+    /// The credential that the request chose, if it did.
     var credential: String?
-    /// The client may learn names of the configuration.
+    /// The client may see names from the configuration.
     var disclosesNames: Bool
 }

@@ -1,7 +1,7 @@
 package import GatewayHTTP
 import GatewayTokens
 
-/// Decides what happens to one request and its response. Performs nothing, and knows no protocol, buffer or clock.
+/// Decides what happens to one request and its response. It performs nothing, and knows no protocol, buffer or clock.
 ///
 ///     authorizing ──▶ connecting ──▶ forwarding ──▶ responding ──▶ done
 ///          ▲              ▲ lost         │               │
@@ -9,15 +9,15 @@ import GatewayTokens
 ///          └── replaying ◀───────────────┴── rejected ───┘
 ///                                        └── 101 ──▶ tunnelling ──▶ done
 ///
-/// The driver reports each event and carries out the step that is returned, before it reports the next one. Once an exchange is
-/// done it answers every event with ``ExchangeStep/nothing``.
+/// The driver reports an event, and carries out the step that is returned before it reports the next one. Once an exchange is done,
+/// it answers every event with ``ExchangeStep/nothing``.
 package struct Exchange: ~Copyable, Sendable {
     package enum Phase: Hashable, Sendable {
         /// Waiting for a credential.
         case authorizing
         /// Waiting for a connection to the upstream.
         case connecting
-        /// The upstream has the head; content follows.
+        /// The upstream has the head; the body follows.
         case forwarding
         /// The request is complete; the response is not.
         case responding
@@ -27,14 +27,14 @@ package struct Exchange: ~Copyable, Sendable {
         case done
     }
 
-    /// Which limit the wait is under.
+    /// The timeout that applies in the current phase.
     package enum Deadline: Hashable, Sendable {
         case none
         case credential
         case bodyIdle
-        /// The wait for the response to begin.
+        /// Until the response begins.
         case response
-        /// A silence within a response or a tunnel.
+        /// Silence within a response or a tunnel.
         case responsePause
     }
 
@@ -42,15 +42,15 @@ package struct Exchange: ~Copyable, Sendable {
     package private(set) var phase = Phase.authorizing
     private var attempt: RetryPolicy.Attempt
     private(set) var requestIsComplete: Bool
-    /// Content of the request has come.
+    /// A part of the request body has been received.
     private(set) var contentHasBegun = false
-    /// The upstream has said that it wants the content.
+    /// The upstream has sent 100 (Continue).
     private var hasContinued = false
     private var awaitsCredential = false
-    /// Times that the request was sent, without those of which nothing has left.
+    /// How often the request was sent. Attempts that the upstream has not processed are not counted.
     private var timesSent = 0
 
-    /// - Parameter isRenewable: The credential can be replaced without a person. Not asked where it does not matter.
+    /// - Parameter isRenewable: Whether the credential can be replaced without a person. Evaluated only if it matters.
     package init(_ request: RequestFacts, isRenewable: @autoclosure () -> Bool) {
         self.request = request
         requestIsComplete = !request.hasContent
@@ -62,12 +62,12 @@ package struct Exchange: ~Copyable, Sendable {
 
     var responseHasBegun: Bool { attempt.responseHasBegun }
     package var wasReplayed: Bool { attempt.wasReplayed }
-    /// A copy of the content is kept for a second try.
+    /// A copy of the body is kept, so that the request can be sent again.
     var isHolding: Bool { attempt.canBeSentAgain }
-    /// The request can be sent whole on another connection, should this one turn out to have ended.
+    /// The whole request can be sent on another connection if this one turns out to be closed.
     var mayRepeat: Bool { request.isIdempotent && requestIsComplete }
 
-    /// The client rightly waits for a 100 before it sends its content (RFC 9110 section 10.1.1).
+    /// The client may be waiting for 100 (Continue) before it sends the body (RFC 9110 section 10.1.1).
     var awaitsContinue: Bool {
         phase == .forwarding && request.expectsContinue && !hasContinued && !contentHasBegun
     }
@@ -78,7 +78,7 @@ package struct Exchange: ~Copyable, Sendable {
         case .forwarding: awaitsContinue ? .response : .bodyIdle
         case .responding: responseHasBegun ? .responsePause : .response
         case .tunnelling: .responsePause
-        // The pool has a deadline of its own.
+        // The pool sets the deadline for a connection.
         case .connecting, .done: .none
         }
     }
@@ -130,7 +130,7 @@ package struct Exchange: ~Copyable, Sendable {
         return .nothing
     }
 
-    /// Fails closed. A request whose first response was held back gets that response instead.
+    /// Fails closed. If the first response was held back, the client gets it instead of an error.
     private mutating func credentialUnavailable(_ kind: ProblemKind) -> ExchangeStep {
         awaitsCredential = false
         switch phase {
@@ -145,10 +145,10 @@ package struct Exchange: ~Copyable, Sendable {
 
     private mutating func withdrawn() -> ExchangeStep {
         switch phase {
-        // The source says what there is now.
+        // The source decides which credential is used next.
         case .authorizing, .replaying, .done: return .nothing
         case .connecting:
-            // What was not sent of an earlier try has the old credential before the content.
+            // The unsent bytes of an earlier attempt begin with the old credential.
             guard !contentHasBegun || isHolding else { return end(with: .withdrawn) }
             phase = .authorizing
             return .reauthorize
@@ -156,7 +156,7 @@ package struct Exchange: ~Copyable, Sendable {
         }
     }
 
-    /// What has left goes on, but no head is written that would be refused now.
+    /// A request that was sent goes on, but a head that would be refused now is not written any more.
     private mutating func reloaded(takesRight: Bool, isAdmitted: Bool) -> ExchangeStep {
         switch phase {
         case .authorizing, .connecting:
@@ -176,7 +176,7 @@ package struct Exchange: ~Copyable, Sendable {
 
     private mutating func connected(isReused: Bool, mayRefuse: Bool) -> ExchangeStep {
         guard phase == .connecting else { return .nothing }
-        // A request that was refused can be sent again whatever its method, so its content is worth keeping.
+        // A refused request can be sent again whatever its method, so its body is kept.
         if mayRefuse, !contentHasBegun { attempt.isHeld = true }
         attempt.isOnReusedConnection = isReused
         timesSent += 1
@@ -201,7 +201,7 @@ package struct Exchange: ~Copyable, Sendable {
 
     // MARK: Request
 
-    /// The phase changes before the content is sent: sending can lead to the response.
+    /// The phase changes before the body is sent, because sending can lead to the response.
     private mutating func content(isHeld: Bool, isLast: Bool) -> ExchangeStep {
         guard phase == .forwarding else { return .nothing }
         contentHasBegun = true
@@ -221,14 +221,14 @@ package struct Exchange: ~Copyable, Sendable {
 
     // MARK: Response
 
-    /// A 100 passes once, however often the request is sent.
+    /// 100 (Continue) is forwarded once, however often the request is sent.
     private mutating func informational(_ status: Int) -> ExchangeStep {
         guard phase == .forwarding || phase == .responding, !attempt.responseHasBegun else { return .nothing }
         if status == 100 {
             guard !hasContinued else { return .nothing }
             hasContinued = true
         }
-        // An HTTP/1.0 client knows none (RFC 9110 section 15.2).
+        // HTTP/1.0 has no interim responses (RFC 9110 section 15.2).
         return request.isHTTP10 ? .nothing : .passInformational
     }
 
@@ -241,12 +241,12 @@ package struct Exchange: ~Copyable, Sendable {
             return .tunnel
         }
         switch RetryPolicy.decision(for: attempt, after: response.rejection) {
-        case .pass(let note):
+        case .pass(let outcome):
             attempt.responseHasBegun = true
-            return .passResponse(note)
+            return .passResponse(outcome)
         case .sendAgain:
             phase = .replaying
-            // The second try has a right to a fresh connection of its own.
+            // The replay may reconnect once, too.
             attempt.wasReconnected = false
             return .holdResponse
         }
@@ -260,7 +260,7 @@ package struct Exchange: ~Copyable, Sendable {
 
     private mutating func responseEnded(isReusable: Bool) -> ExchangeStep {
         guard phase == .forwarding || phase == .responding, attempt.responseHasBegun else { return .nothing }
-        // After an early response the upstream may take the rest of the content for the next request.
+        // After an early response, the upstream may mistake the rest of the body for the next request.
         return finish(reusesConnection: isReusable && requestIsComplete)
     }
 
@@ -273,11 +273,11 @@ package struct Exchange: ~Copyable, Sendable {
     // MARK: Failures
 
     private mutating func stalled(_ stall: Stall) -> ExchangeStep {
-        // A tunnel can stall, too: neither end has closed it.
+        // A tunnel can stall, too, if neither side closes it.
         isWithUpstream ? end(with: .stalled(stall)) : .nothing
     }
 
-    /// A client can see that a response was cut. A part of one that looks complete would deceive it.
+    /// A client notices that a response was cut. A partial response that looks complete would deceive it.
     private mutating func end(with problem: ExchangeProblem) -> ExchangeStep {
         guard phase != .done else { return .nothing }
         phase = .done
@@ -287,22 +287,22 @@ package struct Exchange: ~Copyable, Sendable {
     // MARK: Invariants
 
     private func checkInvariants() {
-        assert(phase != .forwarding || !requestIsComplete, "More of a complete request is awaited.")
-        assert(phase != .responding || requestIsComplete, "The request is taken for complete, and is not.")
-        assert(request.hasContent || requestIsComplete && !contentHasBegun, "A request without content has some.")
+        assert(phase != .forwarding || !requestIsComplete, "The exchange waits for the rest of a complete request.")
+        assert(phase != .responding || requestIsComplete, "An incomplete request is treated as complete.")
+        assert(request.hasContent || requestIsComplete && !contentHasBegun, "A request without a body has one.")
         assert(
             !awaitsCredential || phase == .authorizing || phase == .replaying || phase == .done,
-            "A credential is awaited by a request that has one."
+            "A request waits for a credential that it has."
         )
         assert(
             !attempt.responseHasBegun || isWithUpstream || phase == .done,
             "A request whose response has begun is sent again."
         )
-        assert(phase != .tunnelling || attempt.responseHasBegun, "A tunnel is open, and the client was not told.")
+        assert(phase != .tunnelling || attempt.responseHasBegun, "A tunnel is open, but the client was not told.")
         assert(phase != .replaying || !attempt.wasReplayed, "A request is replayed a second time.")
         assert(phase != .replaying || timesSent > 0, "A request that was not sent is replayed.")
         assert(!isWithUpstream || timesSent > 0, "The upstream has a request that was not sent.")
-        // Once with each of two tokens, and once more with each if a pooled connection was lost.
+        // Once with each of two tokens, and once more with each if a pooled connection was lost (4 in all).
         assert((0...4).contains(timesSent), "A request was sent more often than the rules allow.")
     }
 }
@@ -313,42 +313,42 @@ package struct Exchange: ~Copyable, Sendable {
 package enum ExchangeEvent: Hashable, Sendable {
     // MARK: Credential
 
-    /// A credential is at hand, or the route injects none.
+    /// The credential is available, or the route injects none.
     case authorized
-    /// No credential is at hand; the source has been asked for one.
+    /// No credential is available yet; the source has been asked for one.
     case credentialAwaited
-    /// No credential will come, or not in time.
+    /// No credential can be obtained, or not in time.
     case credentialUnavailable(ProblemKind)
-    /// The right to use the credential was taken away. Another one may come.
+    /// The credential was withdrawn. The source may have another one.
     case withdrawn
-    /// The right to use the credential was taken away, and a reload has replaced its source: no other credential comes from it.
+    /// The credential was withdrawn, and a reload has replaced its source, which therefore has no other one.
     case sourceWithdrawn
-    /// A reload has come.
+    /// A reload has replaced the configuration.
     ///
     /// - Parameters:
-    ///   - takesRight: It takes away the client, the route or the credential, or its rules refuse the request.
-    ///   - isAdmitted: The same request would go the same way now.
+    ///   - takesRight: It has removed the client, the route or the credential, or its rules refuse the request.
+    ///   - isAdmitted: The same request would now be admitted, to the same place.
     case reloaded(takesRight: Bool, isAdmitted: Bool)
 
     // MARK: Connection
 
     /// - Parameters:
-    ///   - isReused: The connection has carried a request before, so the upstream may have closed it meanwhile.
-    ///   - mayRefuse: The upstream can say of a request that it has not looked at it.
+    ///   - isReused: The connection has carried a request before, so the upstream may have closed it in the meantime.
+    ///   - mayRefuse: The protocol lets the upstream say that it has not processed a request.
     case connected(isReused: Bool, mayRefuse: Bool = false)
     case connectionFailed
 
     // MARK: Request
 
-    /// Content came from the client.
+    /// A part of the request body was received.
     ///
     /// - Parameters:
-    ///   - isHeld: A copy of all content so far is within the limit for a replay.
+    ///   - isHeld: The body so far fits within the limit for a replay.
     ///   - isLast: The request ends with it.
     case requestContent(isHeld: Bool, isLast: Bool)
-    /// The rest of the request breaks a rule; the driver knows which.
+    /// The rest of the request violates a rule; the driver knows which.
     case requestInvalid
-    /// The client reads no answer.
+    /// The client has gone: nobody reads the response.
     case clientLeft
 
     // MARK: Response
@@ -358,9 +358,9 @@ package enum ExchangeEvent: Hashable, Sendable {
     /// - Parameter isReusable: The upstream connection can carry another request.
     case responseEnded(isReusable: Bool)
     indirect case upstreamLost(ConnectionLoss)
-    /// The response breaks a rule; the driver knows which.
+    /// The response violates a rule; the driver knows which.
     case responseInvalid
-    /// The client's version of HTTP cannot carry the head of the response, and nothing of that was sent; the driver knows why.
+    /// The client's version of HTTP cannot carry the response head, so none of it was sent; the driver knows why.
     case responseUnsendable
     case tunnelEnded
 
@@ -370,7 +370,7 @@ package enum ExchangeEvent: Hashable, Sendable {
     case stalled(Stall)
 }
 
-/// What the rules need to know of the head of a request.
+/// What the rules need to know about a request head.
 package struct RequestFacts: Hashable, Sendable {
     /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 section 9.2.2).
     var isIdempotent: Bool
@@ -379,41 +379,41 @@ package struct RequestFacts: Hashable, Sendable {
     var isHTTP10 = false
 }
 
-/// What the rules need to know of the head of a final response.
+/// What the rules need to know about the head of a final response.
 package struct ResponseFacts: Hashable, Sendable {
     package var status: Int
     var rejection: Rejection = .none
-    /// A 101 names only protocols that the request offered.
+    /// Status 101 names only protocols that the request offered.
     var switchesAsOffered = false
 
-    /// What the response says of the credential that the request went with.
+    /// What the response says about the credential that the request was sent with.
     package enum Rejection: Hashable, Sendable {
         case none
         /// The token is not valid.
         case token(isRenewable: Bool)
-        /// A redirect or a page says that the token is not valid, and the upstream may have acted upon the request. So the token is
-        /// renewed, and the request is not sent again.
+        /// A redirect or a page says that the token is not valid. The token is renewed, but the request is not sent again, because
+        /// the upstream may have acted on it.
         case tokenNotSentAgain
         /// The token is not valid, but the path may reject every token, so it is not renewed (``RejectionLedger``).
         case tokenWithoutRenewal
         /// The token is not valid, but the client's renewal budget is empty. The next renewal is available after this time.
         case tokenOverBudget(fillsAfter: Duration)
-        /// The upstream asks for a credential that the request went without.
+        /// The upstream asks for a credential, and the request was sent without one.
         case challenge(isAnswered: Bool)
     }
 }
 
 /// How an upstream connection was lost before the response was complete.
 package struct ConnectionLoss: Hashable, Sendable {
-    /// A byte of the response has come.
+    /// A byte of the response was received.
     var hasAnswered: Bool
-    /// Nothing of the request has left.
+    /// No byte of the request was sent.
     var isUnprocessed: Bool
-    /// The upstream said that it has not looked at the request (RFC 9113 section 8.7).
+    /// The upstream has said that it did not process the request (RFC 9113 section 8.7).
     var isRefused = false
-    /// Why the upstream ended the connection, if TLS said so.
+    /// The TLS alert with which the upstream ended the connection, if any.
     package var alert: TLSAlert?
-    /// Why it ended the connection or the stream, if HTTP/2 said so.
+    /// The HTTP/2 frame with which it ended the connection or the stream, if any.
     var farewell: HTTP2Farewell?
     /// The gateway itself has reset the connection, because of another request on it whose right was withdrawn.
     var isByGateway = false
@@ -437,76 +437,76 @@ package enum ExchangeStep: Hashable, Sendable {
     case nothing
     /// Get a connection to the upstream. A response that was held back is dropped first.
     ///
-    /// - Parameter isFresh: One that has carried no request yet.
+    /// - Parameter isFresh: Whether it must be a new connection.
     case connect(isFresh: Bool)
-    /// Give the connection back unused, and ask the source for a credential again.
+    /// Return the connection unused, and ask the source for a credential again.
     case reauthorize
-    /// Send the head with the content that is held.
+    /// Send the head, and the copy of the body if one is kept.
     case sendRequest
-    /// Send the content that has come, and keep a copy of it if `isHeld`.
+    /// Send the part of the body that was received, and keep a copy of it if `isHeld`.
     case sendContent(isHeld: Bool)
     case passInformational
     /// Send the head of the response to the client.
     case passResponse(RejectionOutcome)
-    /// Keep the response back, tell the source that the token was rejected, and ask it for another one.
+    /// Hold the response back, tell the source that the token was rejected, and ask it for another one.
     case holdResponse
-    /// Send the response that was held back to the client after all.
+    /// Forward the response that was held back after all.
     case passHeldResponse(RejectionOutcome)
     case tunnel
     /// The response is complete.
     case finish(reusesConnection: Bool)
     /// Close the upstream connection and answer the client with a problem.
     case respond(ExchangeProblem)
-    /// Close both connections so that both ends can see that the message is incomplete.
+    /// Close both connections, so that both sides notice that the message is incomplete.
     case cut(ExchangeProblem)
-    /// Nothing has left. Authorize the same request again, under the configuration that has come.
+    /// Nothing was sent. Authorize the same request again, under the new configuration.
     case beginAgain
     /// Close the upstream connection; there is no client to answer.
     case abandon
 }
 
-/// Why the exchange answers with a problem of its own, or is cut.
+/// Why the gateway answers the request itself, or cuts the response.
 package enum ExchangeProblem: Hashable, Sendable {
     /// The driver knows the problem from the event that it reported.
     case reported
-    /// An operator has taken the credential away.
+    /// An operator has withdrawn the credential.
     case withdrawn
-    /// A reload has taken away the client, the route or the credential, or its rules refuse the request.
+    /// A reload has removed the client, the route or the credential, or its rules refuse the request.
     case excluded
     /// One of these has happened to another request, and the connection that both had to the upstream was reset for it.
     case connectionReset
     case upstreamClosedEarly
-    /// It ended the TLS connection with an alert in place of the response.
+    /// The upstream ended the TLS connection with an alert instead of a response.
     case upstreamAlerted(TLSAlert)
-    /// It ended the connection or the stream of HTTP/2 before it answered.
+    /// The upstream ended the HTTP/2 connection or stream before it answered.
     indirect case upstreamLeft(HTTP2Farewell, isUnread: Bool)
-    /// It has not looked at the request, however often that was sent.
+    /// The upstream refused to process the request each time that it was sent.
     case upstreamRefused
     case protocolNotOffered
     case stalled(Stall)
 }
 
-/// What a response says of the token that the request went with, in `Gateway-Token`.
+/// What happened to the token of a request, as the response tells the client in `Gateway-Token`.
 package enum RejectionOutcome: Hashable, Sendable {
     case none
-    /// The token was rejected; it cannot be replaced without a person.
+    /// The token was rejected, and only a person can replace it.
     case rejected
-    /// The token was rejected; the content was too long to be held for a second try.
+    /// The token was rejected, and the body is too long to be kept for a replay.
     case rejectedNotHeld
-    /// A redirect or a page rejected the token; only GET and HEAD are sent again then.
+    /// The token was rejected by a redirect or a page, after which only GET and HEAD are replayed.
     case rejectedNotSafe
-    /// The upstream asked for a credential; the content was too long to be held for a second try.
+    /// The upstream asked for a credential, and the body is too long to be kept for a replay.
     case challengedNotHeld
-    /// The token was rejected on a path that has not accepted it, and that may reject every token.
+    /// The token was rejected on a path that has never accepted it and may reject every token.
     case notRenewed
-    /// The token was rejected, and the client has caused as many renewals as it may. It may cause the next one after this time.
+    /// The token was rejected, and the client's renewal budget is empty. It allows the next renewal after this time.
     case overBudget(fillsAfter: Duration)
-    /// A token that had just been obtained was rejected, too.
+    /// The replay's new token was rejected, too.
     case rejectedAgain
-    /// The token was rejected; no other one could be obtained.
+    /// The token was rejected, and no other one could be obtained.
     case notReplaced(ProblemKind)
 
-    /// The source has to be told that its token was rejected.
+    /// Whether the source has yet to be told that its token was rejected.
     var tellsSource: Bool {
         switch self {
         case .rejected, .rejectedNotHeld, .rejectedNotSafe: true
@@ -514,10 +514,10 @@ package enum RejectionOutcome: Hashable, Sendable {
         }
     }
 
-    /// The wait in seconds, rounded up: a client that waits so long may cause the next renewal.
+    /// The wait in whole seconds, rounded up, so that the budget allows a renewal afterwards.
     static func seconds(_ wait: Duration) -> Int64 { max((wait + .milliseconds(999)).components.seconds, 1) }
 
-    /// The value of the field; nil where it is not sent.
+    /// The value of `Gateway-Token`; nil if the field is not sent.
     func fieldValue(generation: Int) -> String? {
         switch self {
         case .none, .rejected: nil
@@ -535,7 +535,7 @@ package enum RejectionOutcome: Hashable, Sendable {
 
 // MARK: - Withdrawals
 
-/// What a request was sent with.
+/// A credential that a request was sent with, and its source.
 struct CredentialUse {
     let credential: Credential
     let source: any CredentialSource
@@ -543,12 +543,12 @@ struct CredentialUse {
 
 /// The credentials that an operator has locked, revoked or cleared.
 ///
-/// A token is known by its grant: an exchange may have begun with a source that a reload has replaced, or that has made room for
-/// another one.
+/// A token is identified by its grant, because an exchange may have begun with a source that was replaced since, by a reload or to
+/// make room for another subject.
 struct WithdrawnCredentials: Sendable {
     private let sources: [CredentialKey: ObjectIdentifier]
 
-    /// - Parameter sources: Those of the present configuration. One without a grant has nothing that can be withdrawn.
+    /// - Parameter sources: The sources of the current configuration. A source without a grant has nothing to withdraw.
     init(_ sources: [any CredentialSource]) {
         let pairs = sources.compactMap { source in source.grantKey.map { ($0, ObjectIdentifier(source)) } }
         self.sources = Dictionary(pairs) { first, _ in first }
@@ -556,7 +556,7 @@ struct WithdrawnCredentials: Sendable {
 
     var isEmpty: Bool { sources.isEmpty }
 
-    /// - Returns: What an exchange with this credential is told; nil where it may go on.
+    /// - Returns: The event for an exchange that uses this credential; nil if it may go on.
     func event(_ use: CredentialUse, at now: MonotonicTime) -> ExchangeEvent? {
         event(use.credential, of: use.source, at: now)
     }
@@ -567,9 +567,9 @@ struct WithdrawnCredentials: Sendable {
         at now: MonotonicTime
     ) -> ExchangeEvent? {
         guard let present = source.grantKey.flatMap({ sources[$0] }) else { return nil }
-        // A source that was replaced may still offer what the present one has lost.
+        // A replaced source may still offer a token that was withdrawn from the current one.
         guard present == ObjectIdentifier(source) else { return .sourceWithdrawn }
-        // What came afterwards may be used.
+        // A credential that was obtained after the withdrawal may be used.
         return credential.isOffered(at: now) ? nil : .withdrawn
     }
 }
@@ -578,14 +578,14 @@ struct WithdrawnCredentials: Sendable {
 
 /// Decides when a request is sent to the upstream again.
 ///
-/// A request is sent again once because its token was rejected, and once per token because a pooled connection was lost. It is sent
-/// again up to three times because the upstream refused to look at it.
+/// A request is sent again once if its token was rejected, and once per token if a pooled connection was lost. If the upstream
+/// refuses to process it, it is sent again up to three times.
 enum RetryPolicy {
-    /// What has become of the request so far.
+    /// What has happened to the request so far.
     struct Attempt: Hashable, Sendable {
         /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 section 9.2.2).
         var isIdempotent: Bool
-        /// All content that has come can be sent again.
+        /// A copy of the whole body so far is kept.
         var isHeld: Bool
         var responseHasBegun = false
         /// The token was rejected, and the request was sent with another one.
@@ -593,18 +593,18 @@ enum RetryPolicy {
         /// The connection was lost, and the request was sent on another one.
         var wasReconnected = false
         var isOnReusedConnection = false
-        /// The upstream said that it has not looked at the request.
+        /// How often the upstream has said that it did not process the request.
         var timesRefused = 0
-        /// A reload has come under which the same request would be refused.
+        /// After a reload, the same request would be refused.
         var isLast = false
 
         var canBeSentAgain: Bool { isHeld && !responseHasBegun && !isLast }
     }
 
-    /// Whether a request whose connection was lost is sent on a fresh one.
+    /// Whether a request whose connection was lost is sent on a new one.
     ///
-    /// A fresh connection that is lost is not replaced: the upstream is not well. A request that may have been acted upon is
-    /// repeated only where its method allows that.
+    /// If a new connection is lost as well, the upstream has a problem, so the request is not sent again. A request that the
+    /// upstream may have acted on is sent again only if its method is idempotent.
     static func sendsAgain(_ attempt: Attempt, after loss: ConnectionLoss) -> Bool {
         guard !loss.hasAnswered, !attempt.responseHasBegun, !attempt.isLast else { return false }
         if loss.isRefused { return attempt.isHeld && attempt.timesRefused < maximumRefusals }
@@ -620,9 +620,10 @@ enum RetryPolicy {
         case pass(RejectionOutcome)
     }
 
-    /// Whether a request whose token was rejected is sent with another one.
+    /// Whether a request whose token was rejected is sent again with another one.
     ///
-    /// Not a second time: an upstream that refuses every token would have the gateway obtain tokens without end.
+    /// This happens once per request. Otherwise, an upstream that rejects every token would make the gateway request tokens
+    /// endlessly.
     static func decision(for attempt: Attempt, after rejection: ResponseFacts.Rejection) -> RetryDecision {
         switch rejection {
         case .none, .challenge(isAnswered: false): .pass(.none)
@@ -645,15 +646,15 @@ enum RetryPolicy {
     }
 }
 
-/// Decides whether the content of a request is kept for a second try.
+/// Decides whether a request body is kept, so that the request can be sent again.
 package enum HoldPolicy {
-    /// Whether a second try may come at all.
+    /// Whether the request may have to be sent again at all.
     ///
-    /// - Parameter isRenewable: The credential can be replaced without a person.
+    /// - Parameter isRenewable: Whether the credential can be replaced without a person.
     static func holds(isIdempotent: Bool, isRenewable: @autoclosure () -> Bool) -> Bool {
         isIdempotent || isRenewable()
     }
 
-    /// Whether what has come fits into what is kept of one request. Too much ends the holding, not the upload.
+    /// Whether the body so far is small enough to be kept. If not, the copy is dropped; the upload goes on.
     package static func fits(_ count: Int, behind held: Int, limit: Int) -> Bool { held + count <= limit }
 }

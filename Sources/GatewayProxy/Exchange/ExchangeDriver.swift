@@ -13,67 +13,67 @@ import NIOCore
 ///                                  ▼    │
 ///                                 Exchange
 ///
-/// It reports what happens on either side to its ``Exchange``, carries out the step that this returns, and holds no rule. The phases
-/// and the ways between them are drawn there.
+/// It reports what happens on either side to its ``Exchange``, carries out the step that this returns, and holds no rule. The
+/// picture of the phases is there.
 ///
-/// The only object that a request allocates. It belongs to its connection's event loop. If a connection ends while an event is
-/// carried out, the end waits until that is done: sending can find out that a connection is lost.
+/// It is the only object that a request allocates, and it belongs to the event loop of its connection. If a connection ends while
+/// an event is being carried out, the end is handled after that event: writing may discover that a connection is lost.
 final class ExchangeDriver {
     let configuration: WorkerConfiguration
     let client: any ClientStream
-    /// That of ``client``, which stays the same. To ask for it each time would be a call that returns it retained.
+    /// The client's request, cached: reading it through the protocol would retain it each time.
     private let request: RequestMessage
     private var rules: Exchange
     private var record: ExchangeRecord
     private let admitted: RequestAuthorizer.Admitted
-    /// Its credential counts once the request is authorized.
+    /// Its credential is valid only once ``isAuthorized`` is set.
     private var route: CredentialedRoute
-    /// Whether it is known what is injected: ``credential``, or nothing.
+    /// Whether it is known what is injected: ``credential``, or nothing at all.
     private var isAuthorized = false
     private var upstream: (any UpstreamStream)?
     private var content: RequestContent
     private var wait = CredentialWait()
     private var attempts = ConnectionAttempts()
-    /// What the stream before this one could not send any of.
+    /// The bytes of the request that an earlier stream could not send.
     private var unsent: ByteBuffer?
-    /// What the response says of the token.
-    private var note = RejectionOutcome.none
+    /// What the response tells the client about the token.
+    private var rejectionOutcome = RejectionOutcome.none
     private var watch = TransferWatch()
     private var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
     private var usage: ClientUsage?
     private var upload = UploadHold()
-    /// The upstream will call back when it has taken what waits.
+    /// The upstream stream will call back once it has sent what it buffers.
     private var awaitsRelease = false
     private var deadlineUse = DeadlineUse.transfer
-    /// A reload has ended it: its credential must reach no upstream any more.
+    /// A reload has ended the exchange, so its credential must not reach an upstream any more.
     private var isExcluded = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
     /// When the exchange began, by the event loop's clock.
     private let begunAt: NIODeadline
 
-    /// What the deadline of the client is for.
+    /// What the deadline set at the client is for.
     private enum DeadlineUse {
         case transfer
-        /// The beginning of a response is inspected. What the client still sends does not move this deadline.
+        /// The beginning of a response body is being inspected. Bytes that the client still sends do not extend this deadline.
         case inspection
     }
 
-    /// Ends that came while an event was carried out: at most one of each side.
+    /// Connections that ended while an event was being carried out, at most one on each side.
     private struct Backlog {
-        /// How many events are being carried out, each within another.
+        /// How many events are being carried out, one inside another.
         var depth = 0
-        /// Whether the client's end is a cut; nil while it has not left.
+        /// Whether the client's connection was cut; nil while it is still there.
         private(set) var clientCut: Bool?
         private(set) var upstreamEnd: UpstreamEnd?
-        /// Either has come. Each event asks for it, and hardly ever it is so.
+        /// Whether either end is set. A flag, because every event checks it and it is almost never true.
         private(set) var hasEnd = false
 
         mutating func clientLeft(isCut: Bool) { (clientCut, hasEnd) = (isCut, true) }
         mutating func upstreamCame(to end: UpstreamEnd) { (upstreamEnd, hasEnd) = (end, true) }
 
-        /// The end of the client, which makes that of the upstream meaningless, or else that of the upstream.
+        /// - Returns: One of the two. If the client has left, the end of the upstream no longer matters.
         mutating func take() -> (clientCut: Bool?, upstreamEnd: UpstreamEnd?) {
             defer { (clientCut, upstreamEnd, hasEnd) = (nil, nil, false) }
             return (clientCut, clientCut == nil ? upstreamEnd : nil)
@@ -99,7 +99,7 @@ final class ExchangeDriver {
         contentIsFramed: Bool = true,
         at now: MonotonicTime
     ) {
-        // Patterns, not `==`: that is a call through a table into another module.
+        // A pattern, because `==` would be a call through a witness table into another module.
         let hasContent = if case .none = head.framing { false } else { true }
         let route = unrouted ?? configuration.route(admitted.match.route)
         let chosen = admitted.chosen
@@ -128,8 +128,8 @@ final class ExchangeDriver {
         request = client.request
         self.configuration = configuration
         content = RequestContent(head.framing, isFramed: contentIsFramed)
-        // Taken apart: as a whole, an optional string is copied by the witness of its type. From where it lies: what is consumed is
-        // copied so, too.
+        // Unwrap before assigning: copying the optional as a whole goes through its value witness. Read it from `self.admitted`,
+        // because a consumed value is copied that way, too.
         if let name = self.admitted.client { record.client = name }
         if let unrouted {
             record.route = configuration.shared.configuration.unroutedNumber
@@ -145,12 +145,12 @@ final class ExchangeDriver {
     private var compiled: CompiledRoute { route.state.route }
     private var source: (any CredentialSource)? { admitted.chosen ?? compiled.source }
     private var credential: Credential? { isAuthorized ? route.credential : nil }
-    /// What the request goes with; nil for nothing.
+    /// The credential that the request is sent with, and its source; nil for none.
     var credentialUse: CredentialUse? {
         guard let source, let credential else { return nil }
         return CredentialUse(credential: credential, source: source)
     }
-    /// What the request is sent with.
+    /// What permits the request to be sent: its credential, client and route.
     var right: SentRight {
         SentRight(
             use: credentialUse,
@@ -196,10 +196,10 @@ final class ExchangeDriver {
     /// The client that the request was admitted as.
     var clientName: String? { record.client }
 
-    /// Where the request goes, if no route leads there.
+    /// The server that the request goes to if it has no route.
     var server: TunnelDestination? { route.pool.server }
 
-    /// Whether that route of another configuration sends the request of that client where this exchange does.
+    /// Whether a route of another configuration sends a request of `client` to the same place as this exchange.
     func goes(by route: CompiledRoute, as client: String?) -> Bool {
         let (old, new) = (compiled.plan, route.plan)
         return record.client == client && old.name == new.name && old.upstream == new.upstream
@@ -209,19 +209,24 @@ final class ExchangeDriver {
     var requestIsComplete: Bool { rules.requestIsComplete }
     var responseHasBegun: Bool { rules.responseHasBegun }
 
-    /// Lower-case names of fields that no trailer of the request may have.
+    /// Lower-case names of fields that are not allowed in the request's trailers.
     var namesKeptFromUpstream: [[UInt8]] {
         let forwarded = compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
         let overrides = compiled.plan.allow.isEmpty && compiled.plan.endpoints.isEmpty ? [] : MethodOverride.fieldNames
         return route.requestFields.ownedNames + forwarded + overrides
     }
 
-    /// Lower-case names of fields that no trailer of the response may have.
+    /// Lower-case names of fields that are not allowed in the response's trailers.
     var namesKeptFromClient: [[UInt8]] {
         route.responseFields.namesKeptFromTrailers + (route.hasSecretTarget ? FieldKind.uriReferenceNames : [])
     }
 
-    // MARK: One event after the other
+    // MARK: Events within events
+
+    // A method that writes to a side or waits for a connection, and still needs the exchange afterwards, is enclosed in `enter()`
+    // and `leave()`: writing may discover that a connection is lost, and its end is then put off until `leave()`. The others need
+    // neither. They use no socket (`stage`), do nothing after their one call (`clientBecameWritable`, `upstreamBecameWritable`,
+    // `clientClosedOutput`), hand the stream over (`finishTunnel`), or are the ends themselves (`clientLeft`, `upstreamCame`).
 
     @inline(__always)
     private func enter() { backlog.depth += 1 }
@@ -233,7 +238,7 @@ final class ExchangeDriver {
         if backlog.hasEnd, backlog.depth == 0 { followEnd() }
     }
 
-    /// An end came while an event was carried out.
+    /// Handles an end that came while an event was being carried out.
     private func followEnd() {
         let (clientCut, upstreamEnd) = backlog.take()
         if let clientCut { return leaveClient(isCut: clientCut) }
@@ -265,9 +270,9 @@ final class ExchangeDriver {
         return nil
     }
 
-    /// Takes the credential that is at hand, or waits for one.
+    /// Uses the current credential, or waits for one.
     private func authorize(at now: MonotonicTime) {
-        // The source has to be told first of one that is sent again.
+        // A replay is reported to the source before it is sent, which `connect(with:)` does.
         let isReplaying = if case .replaying = rules.phase { true } else { false }
         if !isReplaying, admitted.chosen == nil, route.isOffered(at: now) { return connect(by: route) }
         guard let source else { return connect(with: nil) }
@@ -314,8 +319,8 @@ final class ExchangeDriver {
     }
 
     private func credentialUnavailable(_ problem: GatewayProblem) {
-        if case .passHeldResponse(let note) = rules.handle(.credentialUnavailable(problem.kind)), let upstream {
-            self.note = note
+        if case .passHeldResponse(let outcome) = rules.handle(.credentialUnavailable(problem.kind)), let upstream {
+            rejectionOutcome = outcome
             followDeadline()
             return upstream.passHeldResponse()
         }
@@ -348,7 +353,7 @@ final class ExchangeDriver {
         connect(isFresh: isFresh)
     }
 
-    /// What can be said of a head only once it is known what is injected.
+    /// Checks of the head that depend on what is injected.
     private func refusalOfHead() -> GatewayProblem? {
         let hasDoubts = request.decoder.head.present.contains(.secondAuthorization)
         guard hasDoubts || request.decoder.head.section.hasUnderscore else { return nil }
@@ -360,11 +365,11 @@ final class ExchangeDriver {
         )
     }
 
-    /// - Parameter isFresh: Never a pooled connection: the last one died under this request.
+    /// - Parameter isFresh: Whether to open a new connection, because the last pooled one was lost while it carried this request.
     private func connect(isFresh: Bool) {
         if route.pool.mayUseHTTP2, !goesByHTTP1 { chooseProtocol() }
         let pool = pool
-        // The stream of a response that was inspected may have been lost.
+        // The earlier stream may have been lost while its response was being inspected.
         deadlineUse = .transfer
         client.clearDeadline()
         let mayRepeat = rules.mayRepeat
@@ -387,7 +392,7 @@ final class ExchangeDriver {
         return own.takeIdle()
     }
 
-    /// By then it is known whether a connection that has just brought a response has ended with it.
+    /// Waits one turn of the event loop. By then it is known whether the connection that is being read has ended with its response.
     private func connectNextTurn() {
         let attempt = attempts.begin()
         configuration.loop.assumeIsolated()
@@ -415,7 +420,7 @@ final class ExchangeDriver {
         client.resumeRequest()
     }
 
-    /// The credential may have been taken away, or have expired, while the connection was waited for.
+    /// The credential may have been withdrawn, or may have expired, while the request waited for the connection.
     private func send(onceConnected stream: any UpstreamStream) {
         let now = shared.clock.monotonic()
         if let credential, !credential.isOffered(at: now) {
@@ -429,7 +434,7 @@ final class ExchangeDriver {
     /// Gives up the place in the queue for a connection, and asks the source again.
     private func reauthorize(at now: MonotonicTime) {
         if let ticket = attempts.abandon() { pool.leave(ticket) }
-        // It begins with the credential that is asked for anew.
+        // Those bytes hold the old credential; the request is written again with the new one.
         unsent = nil
         isAuthorized = false
         authorize(at: now)
@@ -439,7 +444,7 @@ final class ExchangeDriver {
 
     private func chooseProtocol() {
         let bytes = request.bytes
-        // What one request has wanted must not take calls of gRPC away from the others of the route: HTTP/1.1 cannot carry them.
+        // One request's fallback must not affect gRPC calls on the same route: HTTP/1.1 cannot carry them.
         goesByHTTP1 =
             route.state.fallsBack(at: shared.clock.monotonic()) && !isGRPC
             || UpstreamVersionRule.needsHTTP1(
@@ -457,7 +462,7 @@ final class ExchangeDriver {
 
     private var mayFallBack: Bool { UpstreamVersionRule.mayFallBack(route.pool.target.version) }
 
-    /// The upstream wants HTTP/1.1 for the request (HTTP_1_1_REQUIRED), and has not looked at it.
+    /// The upstream requires HTTP/1.1 for the request (HTTP_1_1_REQUIRED) and has not processed it.
     ///
     /// - Returns: Whether the request can be sent again in that version.
     func goOnInHTTP1() -> Bool {
@@ -467,7 +472,7 @@ final class ExchangeDriver {
         return true
     }
 
-    /// The upstream's HTTP/2 takes no WebSocket.
+    /// The upstream does not support WebSocket over HTTP/2.
     private func sendByHTTP1(not stream: any UpstreamStream) {
         stream.returnUnused()
         guard mayFallBack else {
@@ -493,7 +498,8 @@ final class ExchangeDriver {
         upstream = stream
         reached(.connection)
         if case .content = stream.requestForm {
-            // What an HTTP/1 connection could not send is in its framing, and is the request if nothing else is kept.
+            // `unsent` has the framing of HTTP/1, and this stream is not HTTP/1. Without a copy of the body, the request cannot be
+            // rebuilt.
             guard unsent.take() == nil || rules.isHolding || !rules.contentHasBegun else {
                 let loss = ConnectionLoss(hasAnswered: true, isUnprocessed: false)
                 return end(by: rules.handle(.upstreamLost(loss)))
@@ -520,12 +526,12 @@ final class ExchangeDriver {
         record.wasSent = true
         followDeadline()
         if rules.awaitsContinue, client.hasUnreadContent { setDeadline(configuration.timeouts.bodyIdle) }
-        // What has come of the content goes in the same write.
+        // The part of the body that has arrived goes out in the same write.
         if rules.requestIsComplete || !client.hasUnreadContent { stream.flush() }
         if !route.isUseNoted, let credential { noteFirstUse(of: credential, on: stream) }
     }
 
-    /// The source is told of the first use of a generation when the head has left. It drops repeats from other loops.
+    /// Reports the first use of a generation once the head has been sent. The source ignores repeats from other event loops.
     private func noteFirstUse(of credential: Credential, on stream: any UpstreamStream) {
         let (route, source, request) = (route, source, credentialRequest)
         stream.whenSent {
@@ -534,14 +540,14 @@ final class ExchangeDriver {
         }
     }
 
-    /// - Returns: Why it may not be sent.
+    /// - Returns: Why the request must not be sent; nil if the head was written.
     private func writeHead(on stream: any UpstreamStream) throws(HeadFault) -> GatewayProblem? {
         let bytes = request.bytes
         var writer = RequestWriter(
             route: route,
             match: admitted.match,
             stripsAuthorization: admitted.stripsAuthorization,
-            // A second try has the content at hand.
+            // A replay has the body in memory, so it need not wait for 100 (Continue).
             sendsExpect: !rules.contentHasBegun,
             forwarded: route.addsForwarded ? forwardedLines(bytes) : "",
             trace: route.requestFields.ownsTraceParent ? nil : record.trace
@@ -575,15 +581,15 @@ final class ExchangeDriver {
 
     private func sendCopy(on stream: any UpstreamStream) {
         guard let held = content.held else { return }
-        // What comes from now on follows the copy.
+        // The rest of the body follows the copy, which is without framing.
         content.sendUnframed()
         stream.sendContent(held, as: content.form)
         if let trailers = content.heldTrailers { stream.sendEnd(trailers: trailers) }
     }
 
-    /// Takes content of the request, framing included.
+    /// Takes a part of the request body, with its framing.
     ///
-    /// - Parameter length: Without framing.
+    /// - Parameter length: Bytes of the body, without framing.
     func receive(_ wire: ByteBuffer, length: Int, isLast: Bool) {
         enter()
         defer { leave() }
@@ -603,7 +609,7 @@ final class ExchangeDriver {
         }
     }
 
-    /// - Parameter trailers: With the empty line that ends them.
+    /// - Parameter trailers: The trailers, including the empty line at their end.
     func receive(trailers: ByteBuffer) {
         enter()
         defer { leave() }
@@ -616,7 +622,7 @@ final class ExchangeDriver {
         requestCompleted()
     }
 
-    /// - Returns: Whether a copy of it is kept; nil when it is not sent.
+    /// - Returns: Whether a copy of it is kept; nil if it is not sent.
     private func contentCame(_ count: Int, isLast: Bool) -> Bool? {
         let fits = HoldPolicy.fits(count, behind: content.heldBytes, limit: configuration.limits.replayBodyBytes)
         guard case .sendContent(let isHeld) = rules.handle(.requestContent(isHeld: fits, isLast: isLast)) else {
@@ -630,9 +636,9 @@ final class ExchangeDriver {
         upstream?.flush()
     }
 
-    /// The client has sent all that has come so far.
+    /// Everything that the client has sent so far was handed to the exchange.
     func flushRequest() {
-        // A request without content has left with its head, and holds no memory but for what the client sends behind it.
+        // A request without a body was sent with its head. It holds memory only if the client has sent more after it.
         if case .responding = rules.phase, !rules.contentHasBegun, upload.bytes == 0, client.unreadBytes == 0 { return }
         enter()
         upstream?.flush()
@@ -642,7 +648,7 @@ final class ExchangeDriver {
 
     /// The rest of the request breaks a rule of its protocol.
     ///
-    /// - Parameter length: The length of the content before that.
+    /// - Parameter length: Bytes of the body before the error.
     func requestBroke(_ problem: GatewayProblem, behind length: Int = 0) {
         enter()
         content.count(length)
@@ -650,24 +656,24 @@ final class ExchangeDriver {
         leave()
     }
 
-    /// Nothing of the request can be mistaken for the next one on its upstream connection.
+    /// Whether all of the request has been sent, so that the next request on the connection cannot be mistaken for a part of it.
     private func hasSentAll(to stream: any UpstreamStream) -> Bool {
         rules.requestIsComplete && (!rules.contentHasBegun || stream.untakenBytes == 0)
     }
 
     // MARK: Response
 
-    /// What becomes of the head of a final response.
+    /// What the upstream stream does with a final response.
     enum ResponseDecision {
         case pass(ContentForm)
-        /// What follows it is no HTTP: ``tunnelBegan()`` comes next.
+        /// What follows is not HTTP: ``tunnelBegan()`` comes next.
         case tunnel
-        /// Keep the response back until so much of its body has come as ``RejectionRule`` looks at, or all of it.
+        /// Hold the response back until ``RejectionRule`` has as much of the body as it looks at, or all of it.
         /// ``receive(_:_:content:)`` comes next.
         case inspect
-        /// Keep the response back: the token was rejected and the request can be sent again. ``sendAgain()`` comes next.
+        /// Hold the response back: the token was rejected, and the request can be replayed. ``sendAgain()`` comes next.
         case hold
-        /// The exchange is over, and so is the lease of the stream.
+        /// The exchange is over and no longer uses the stream.
         case over
     }
 
@@ -684,7 +690,7 @@ final class ExchangeDriver {
         return follow(head, bytes, responseFacts(head, bytes))
     }
 
-    /// - Parameter content: The beginning of the body, which was asked for with ``ResponseDecision/inspect``.
+    /// - Parameter content: The beginning of the body, which ``ResponseDecision/inspect`` asked for.
     func receive(_ head: borrowing ResponseHead, _ bytes: ByteBuffer, content: [UInt8]) -> ResponseDecision {
         enter()
         defer { leave() }
@@ -700,9 +706,9 @@ final class ExchangeDriver {
     ) -> ResponseDecision {
         let step = rules.handle(.responseHead(facts))
         switch step {
-        case .passResponse(let note):
-            self.note = note
-            if note.tellsSource { tellRejected() }
+        case .passResponse(let outcome):
+            rejectionOutcome = outcome
+            if outcome.tellsSource { tellRejected() }
             return pass(head, bytes)
         case .holdResponse:
             record.trace?.reject(status: head.status, at: shared.clock.monotonic())
@@ -779,7 +785,7 @@ final class ExchangeDriver {
         rejections.accepted(key, generation: credential.generation, at: shared.clock.monotonic())
     }
 
-    /// Notes what the upstream says of a static credential. It is only reported, since nothing can be renewed.
+    /// Notes that the upstream rejected a static credential. This is only reported, since a static credential cannot be renewed.
     private func noteRefusal(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
         guard let fixed = route.fixed, isAuthorized else { return }
         if head.status == 101 { return confirm() }
@@ -819,7 +825,7 @@ final class ExchangeDriver {
         }
     }
 
-    /// Tells the source that its token was rejected, even if only a person can replace it: the next request is then refused.
+    /// Tells the source that its token was rejected. A source whose token only a person can replace then refuses the next request.
     private func tellRejected() {
         guard let credential else { return }
         source?.rejected(generation: credential.generation, by: credentialRequest)
@@ -827,17 +833,17 @@ final class ExchangeDriver {
 
     private func pass(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
         record.status = head.status
-        if head.status >= 400 || note != .none {
+        if head.status >= 400 || rejectionOutcome != .none {
             record.failure = RequestFailure(
                 status: head.status,
-                note: note,
+                rejectionOutcome: rejectionOutcome,
                 wasReplayed: rules.wasReplayed,
                 credential: credential?.name,
                 place: requestPlace
             )
         }
         content.stopHolding()
-        let tokenNote = note.fieldValue(generation: credential?.generation ?? 0)
+        let tokenNote = rejectionOutcome.fieldValue(generation: credential?.generation ?? 0)
         do throws(HeadFault) {
             let form = try client.sendHead(
                 head,
@@ -863,7 +869,7 @@ final class ExchangeDriver {
         }
     }
 
-    /// Passes the head on that was held back.
+    /// Forwards a head that was held back.
     func passHeld(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
         enter()
         defer { leave() }
@@ -873,7 +879,7 @@ final class ExchangeDriver {
     func receiveInformational(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
         enter()
         defer { leave() }
-        // An upstream that says that it is still busy is not silent (RFC 9110 section 15.2).
+        // An interim response shows that the upstream is still working (RFC 9110 section 15.2).
         let isWaitedFor = rules.phase == .responding || rules.awaitsContinue && !client.hasUnreadContent
         let step = rules.handle(.informational(status: head.status))
         if isWaitedFor { followDeadline() }
@@ -881,7 +887,7 @@ final class ExchangeDriver {
         client.sendInformational(head, bytes, by: route, responseOptions(head, bytes), id: record.requestID)
     }
 
-    /// Takes the first `count` bytes of `buffer`, unless they are so many that ``receive(content:)`` is better.
+    /// Takes the first `count` bytes of `buffer`, unless there are so many that ``receive(content:)`` is cheaper.
     ///
     /// - Returns: Whether they were taken.
     @inline(__always)
@@ -891,7 +897,7 @@ final class ExchangeDriver {
         return true
     }
 
-    /// Passes content of the response on to the client.
+    /// Forwards a part of the response body to the client.
     func receive(content: ByteBuffer) {
         enter()
         passed(content.readableBytes)
@@ -899,7 +905,7 @@ final class ExchangeDriver {
         leave()
     }
 
-    /// - Parameter trailers: With the empty line that ends them; nil where there are none.
+    /// - Parameter trailers: The trailers, including the empty line at their end; nil if there are none.
     func receive(responseTrailers trailers: ByteBuffer?) {
         enter()
         defer { leave() }
@@ -921,7 +927,7 @@ final class ExchangeDriver {
         leave()
     }
 
-    /// The response is complete; its connection may go on.
+    /// The response is complete. Its connection may carry another request.
     func responseCompleted() {
         guard let upstream = upstream.take() else { return }
         enter()
@@ -932,7 +938,7 @@ final class ExchangeDriver {
         leave()
     }
 
-    /// Sends the request again with a newer token. The response that was held back waits until one is there.
+    /// Replays the request with a newer token. The response that was held back is kept until there is one.
     func sendAgain() {
         enter()
         client.clearDeadline()
@@ -958,7 +964,7 @@ final class ExchangeDriver {
         return options
     }
 
-    /// nil where the client's links are the upstream's.
+    /// nil if links are not rewritten for this request.
     private func linkRewriter() -> LinkRewriter? {
         guard compiled.plan.rewritesLinks(admitted.match) else { return nil }
         let bytes = request.bytes
@@ -981,7 +987,7 @@ final class ExchangeDriver {
         leave()
     }
 
-    /// Takes what the client of a tunnel sends.
+    /// Sends bytes from the tunnel's client to the upstream.
     func receive(tunnelled bytes: ByteBuffer) {
         enter()
         setDeadline(route.state.responsePause)
@@ -991,10 +997,10 @@ final class ExchangeDriver {
         leave()
     }
 
-    /// The client of a tunnel sends no more, and may still read.
+    /// The tunnel's client has closed its output; it may still read.
     func clientClosedOutput() { upstream?.closeOutput() }
 
-    /// The upstream of a tunnel sends no more, and may still read.
+    /// The tunnel's upstream has closed its output; it may still read.
     func upstreamClosedOutput() {
         enter()
         client.flush()
@@ -1002,9 +1008,10 @@ final class ExchangeDriver {
         leave()
     }
 
-    /// Both ends of a tunnel have ended in good order: what the client sent last may not have left yet.
+    /// If both sides of a tunnel have closed their output, has the worker send what is still on its way to the upstream.
     ///
-    /// - Returns: Whether it is so.
+    /// - Parameter rest: The last bytes from the client.
+    /// - Returns: false if the tunnel has not ended in this way.
     func finishTunnel(_ rest: ByteBuffer) -> Bool {
         guard rules.phase == .tunnelling, let upstream, upstream.inputHasEnded else { return false }
         if rest.readableBytes > 0 {
@@ -1026,7 +1033,7 @@ final class ExchangeDriver {
         client.resumeRequest()
     }
 
-    /// The upstream takes no more of the request for now.
+    /// The upstream cannot take more of the request at present.
     private func upstreamIsFull() {
         guard deadlineUse == .transfer, upload.upstreamIsFull(limit: Duration(configuration.timeouts.bodyIdle)) else {
             return
@@ -1035,7 +1042,7 @@ final class ExchangeDriver {
         client.setDeadline(TimeAmount(UploadHold.patience))
     }
 
-    /// More of the request is read than the exchange takes.
+    /// Whether the client's connection reads more of the request than the upstream can take now.
     var readsAhead: Bool {
         guard upload.isAhead, let upstream, !upstream.isWritable else { return false }
         return shared.state.uploads.allowsReadingAhead(for: record.client)
@@ -1053,7 +1060,7 @@ final class ExchangeDriver {
         )
     }
 
-    /// Ends the request if its client may not hold that much (`limits.upload_memory`).
+    /// Ends the request if its client uses too much memory for uploads (`limits.upload_memory`).
     private func countUpload() {
         guard rules.phase != .done else { return }
         let growth = uploadGrowth
@@ -1070,7 +1077,7 @@ final class ExchangeDriver {
         }
     }
 
-    /// The upstream may have taken something that waited.
+    /// Some of the buffered request may have been sent, so its memory is counted again.
     func uploadMoved() {
         guard upload.bytes > 0 else { return }
         releaseUpload(-uploadGrowth)
@@ -1113,7 +1120,7 @@ final class ExchangeDriver {
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))
         case .forwarding, .responding: transferStalled()
-        // Neither side has ended its data, so a silent tunnel is cut and not closed normally.
+        // Neither side has closed its output, so a silent tunnel is cut, not closed normally.
         case .tunnelling:
             let moves = moves(within: route.state.responsePause) { last, now in now.tunnelMoves(since: last) }
             if !moves { end(by: rules.handle(.stalled(.tunnelSilent))) }
@@ -1123,7 +1130,7 @@ final class ExchangeDriver {
         client.resumeRequest()
     }
 
-    /// Neither end has moved the deadline.
+    /// The deadline of a transfer has passed: finds out which side has stalled, if any.
     private func transferStalled() {
         let policy = StallPolicy(
             requestIsComplete: rules.requestIsComplete,
@@ -1148,7 +1155,7 @@ final class ExchangeDriver {
         end(by: rules.handle(.stalled(stall)))
     }
 
-    /// Looks again after `amount` if something has moved.
+    /// Whether there was progress since the deadline was set. If so, sets it again, to `amount` from now.
     private func moves(within amount: TimeAmount, _ rule: (TransferProgress, TransferProgress) -> Bool) -> Bool {
         let progress = TransferProgress(
             untakenByClient: client.untakenBytes,
@@ -1173,11 +1180,11 @@ final class ExchangeDriver {
         client.resumeRequest()
     }
 
-    /// A reload has come.
+    /// A reload has replaced the configuration.
     ///
-    /// - Parameter verdict: On the same request, by the configuration that has come.
-    /// - Returns: Whether the connection is to authorize the request again, under the configuration that has come. This exchange
-    ///   is over then.
+    /// - Parameter verdict: The new configuration's decision on the same request.
+    /// - Returns: Whether the connection has to authorize the request again under the new configuration. In this case the exchange
+    ///   is over.
     func followReload(_ withdrawal: ReloadWithdrawal, _ verdict: ReloadWithdrawal.Verdict) -> Bool {
         let event = withdrawal.event(
             of: record.client,
@@ -1200,13 +1207,13 @@ final class ExchangeDriver {
         return true
     }
 
-    /// For the tunnel of an exchange that is over: whether an operator has withdrawn its credential.
+    /// Whether an operator has withdrawn the credential of a tunnel whose exchange is over.
     func isOver(by withdrawn: WithdrawnCredentials) -> Bool {
         event(of: withdrawn, at: shared.clock.monotonic()) != nil
     }
 
-    /// For the tunnel of an exchange that is over: whether a reload has taken the client, the route or the credential away, or its
-    /// rules refuse the request.
+    /// Whether a reload ends a tunnel whose exchange is over: it has removed the client, the route or the credential, or its rules
+    /// refuse the request.
     func isOver(by withdrawal: ReloadWithdrawal, _ verdict: ReloadWithdrawal.Verdict) -> Bool {
         withdrawal.takesRight(of: record.client, route: admitted.route, on: admitted.reach, verdict: verdict)
     }
@@ -1217,9 +1224,9 @@ final class ExchangeDriver {
 
     // MARK: Loss
 
-    /// The client reads no more, or its connection is lost.
+    /// The client has stopped reading, or its connection is lost.
     ///
-    /// - Parameter isCut: A tunnel must not pass its end on as an end.
+    /// - Parameter isCut: Whether the connection was cut. The upstream of a tunnel must then not see a normal end.
     func clientLeft(isCut: Bool) {
         guard backlog.depth == 0 else { return backlog.clientLeft(isCut: isCut) }
         leaveClient(isCut: isCut)
@@ -1231,12 +1238,12 @@ final class ExchangeDriver {
         report()
     }
 
-    /// The connection ended before the response did.
+    /// The upstream's connection ended before the response was complete.
     ///
     /// - Parameters:
-    ///   - isRefused: The upstream has not looked at the request.
-    ///   - alert: What it said of TLS.
-    ///   - farewell: With which frame of HTTP/2 it ended the stream or the connection.
+    ///   - isRefused: The upstream has said that it did not process the request.
+    ///   - alert: The TLS alert that it sent, if any.
+    ///   - farewell: The HTTP/2 frame with which it ended the stream or the connection, if any.
     ///   - isByGateway: The gateway itself has reset the connection, because of another request on it.
     func upstreamLost(
         hasAnswered: Bool,
@@ -1256,7 +1263,7 @@ final class ExchangeDriver {
         upstreamCame(to: .lost(loss))
     }
 
-    /// The end of the connection is the end of the response, or of the tunnel.
+    /// The upstream's connection has ended, and with it the response or the tunnel is complete.
     func responseEndedWithConnection() { upstreamCame(to: .complete) }
 
     private func upstreamCame(to end: UpstreamEnd) {
@@ -1290,7 +1297,7 @@ final class ExchangeDriver {
         if case .connect(let isFresh) = step { connect(isFresh: isFresh) } else { end(by: step) }
     }
 
-    /// The response breaks a rule of its protocol; its connection is closed already.
+    /// The response violates its protocol. Its connection is already closed.
     func upstreamBroke(_ detail: String) {
         enter()
         upstream = nil
@@ -1299,19 +1306,19 @@ final class ExchangeDriver {
     }
 
     private func upstreamProblem(_ kind: ProblemKind, _ detail: String) -> GatewayProblem {
-        // "It sent …" is a sentence about the upstream.
+        // A detail such as "It sent …" is about the upstream: its name replaces the pronoun.
         let begin = detail.hasPrefix("It ") ? detail.dropFirst(2) : ": \(detail)"
         return GatewayProblem(kind, "\(compiled.plan.upstream)\(begin)")
     }
 
     // MARK: End
 
-    /// Ends the exchange with a problem that the event brings.
+    /// Ends the exchange with this event and the problem that it reports.
     private func end(with event: ExchangeEvent, _ problem: GatewayProblem) { end(by: rules.handle(event), problem) }
 
-    /// Carries out the end that was decided on; without effect where the exchange goes on.
+    /// Carries out a step that ends the exchange. Other steps have no effect.
     ///
-    /// - Parameter reported: What the event brings.
+    /// - Parameter reported: The problem that the event reported.
     private func end(by step: ExchangeStep, _ reported: GatewayProblem? = nil) {
         switch step {
         case .respond(let reason): respond(with: problem(reason, reported))
@@ -1380,30 +1387,30 @@ final class ExchangeDriver {
         record.credential = credential
         record.wasReplayed = rules.wasReplayed
         if case nil = record.trace {
-            // Mostly the clock was read a moment ago, for the head of the response. The request may be younger than that.
+            // The loop's clock was usually read a moment ago, for the response head. The request may have begun after that.
             let now = configuration.clock.monotonic()
             record.finishedAt = now < record.startedAt ? record.startedAt : now
         } else {
-            // The parts of a trace have times of their own, none of which may be later.
+            // The spans of a trace have their own times, and none may be later than the end of the request.
             record.finishedAt = shared.clock.monotonic()
         }
         shared.observer.finished(record)
     }
 }
 
-/// The content of a request on its way to the upstream, and the copy that is kept for a second try.
+/// The body of a request on its way to the upstream, and the copy that is kept for a replay.
 ///
-/// The copy is content without framing. A second try frames it anew, and so has to be the rest that follows it.
+/// The copy has no framing. A replay frames it again, and then also the rest of the body that follows.
 private struct RequestContent {
-    /// Bytes of content that have come, without framing.
+    /// Bytes of the body that have been received, without framing.
     private(set) var received = 0
     private(set) var held: ByteBuffer?
-    /// The trailers of the copy; nil until the content is complete.
+    /// The trailers of the copy; nil until the body is complete.
     private(set) var heldTrailers: ByteBuffer?
     private(set) var form = ContentForm.wire
     /// Decodes the chunks; nil if the length is known.
     private var chunks: ChunkDecoder?
-    /// Whether it comes with the framing of HTTP/1.
+    /// Whether the client sends it with the framing of HTTP/1.
     private let isFramed: Bool
 
     init(_ framing: BodyFraming, isFramed: Bool) {
@@ -1418,7 +1425,7 @@ private struct RequestContent {
 
     mutating func count(_ length: Int) { received += length }
 
-    /// Takes what came, framing included.
+    /// Takes a part of the body, with its framing.
     ///
     /// - Returns: The bytes to send, in the form that ``form`` says.
     mutating func take(_ wire: ByteBuffer, isHeld: Bool) -> ByteBuffer {
@@ -1428,7 +1435,7 @@ private struct RequestContent {
         }
         let content = unframed(wire)
         if isHeld {
-            // A copy: a slice would keep the whole of the buffer that it came in.
+            // Copied, because a slice would keep the whole buffer in memory.
             if held == nil { held = ByteBuffer() }
             held?.writeImmutableBuffer(content)
         } else {
@@ -1446,12 +1453,12 @@ private struct RequestContent {
         if heldTrailers != nil { heldTrailers = nil }
     }
 
-    /// What comes from now on is sent as content.
+    /// From now on, the body is sent without its original framing.
     mutating func sendUnframed() {
         if isChunked { form = .content }
     }
 
-    /// The chunks were found valid where they were read.
+    /// The chunks were validated when they were read.
     private mutating func unframed(_ wire: ByteBuffer) -> ByteBuffer {
         guard isChunked, isFramed else { return wire }
         var content = ByteBuffer()
@@ -1465,47 +1472,46 @@ private struct RequestContent {
     }
 }
 
-/// The attempts of a request to get a connection, one at a time, and its place in the queue for one.
+/// A request's attempts to get a connection, one at a time, and its place in the pool's queue.
 struct ConnectionAttempts {
     private var last: UInt64 = 0
-    /// While the request is in the queue.
+    /// Set while the request is in the queue.
     private var ticket: WaiterTicket?
 
-    /// One that is put off to the next turn of the event loop counts, too.
+    /// - Returns: The number of the attempt. One that is deferred to the next turn of the event loop has a number, too.
     mutating func begin() -> UInt64 {
         last &+= 1
         return last
     }
 
-    /// Whether a result is that of the attempt at hand, and not of an earlier one.
+    /// Whether a result belongs to the current attempt, and not to an earlier one.
     func isCurrent(_ attempt: UInt64) -> Bool { attempt == last }
 
-    /// - Parameter ticket: What the pool returned. It may have answered at once, and the request may wait for another connection by
-    ///   now.
+    /// - Parameter ticket: What the pool returned. It may already have answered, and the request may have begun another attempt.
     mutating func wait(_ ticket: WaiterTicket?, for attempt: UInt64) {
         if isCurrent(attempt) { self.ticket = ticket }
     }
 
-    /// The attempt at hand has its result.
+    /// The current attempt has its result.
     mutating func answered() { ticket = nil }
 
-    /// - Returns: What the pool has to be told, if the request was in the queue.
+    /// - Returns: The ticket to give back to the pool, if the request was in the queue.
     mutating func leaveQueue() -> WaiterTicket? { ticket.take() }
 
-    /// Leaves the queue. A connection that comes for the attempt is given back.
+    /// Leaves the queue and gives up the attempt: a connection that still arrives for it is returned unused.
     mutating func abandon() -> WaiterTicket? {
         last &+= 1
         return leaveQueue()
     }
 }
 
-/// What a request was sent with: decides about bytes of it that wait longer than its exchange lives.
+/// What permits a request to be sent. It decides about bytes of the request that are still buffered after its exchange is over.
 struct SentRight {
     /// nil for no credential.
     let use: CredentialUse?
     let shared: ProxyShared
     let client: String?
-    /// Its index in ``shared``; nil for a server that no route leads to.
+    /// The route's index in ``shared``; nil for a server without a route.
     let route: Int?
     let reach: ConnectionContext.Reach
     /// A reload has ended the exchange.
@@ -1515,20 +1521,20 @@ struct SentRight {
         use.flatMap { withdrawn.event($0, at: now) } != nil
     }
 
-    /// Without its head nobody can say whether other rules would refuse the request, so other rules end it.
+    /// The head of the request is gone, so it cannot be judged by other rules: if the rules have changed, the request ends.
     ///
     /// - Parameters:
-    ///   - withdrawal: What the reload takes from requests of ``shared``.
-    ///   - keepsRules: The reload has the rules of ``shared``.
+    ///   - withdrawal: What the reload takes away from requests under ``shared``.
+    ///   - keepsRules: Whether the reload has the same rules as ``shared``.
     func isOver(by withdrawal: ReloadWithdrawal, keepsRules: Bool) -> Bool {
         isExcluded || !keepsRules || withdrawal.covers(client: client, route: route, on: reach)
     }
 }
 
-/// The upstream's end of a tunnel whose client has left in good order: what it sent last is on its way.
+/// The upstream's side of a tunnel whose client has closed it normally. The client's last bytes may still be on their way.
 struct EndingTunnel {
     let upstream: any UpstreamStream
-    /// It is over. It still has the client, the route and the credential that the tunnel was opened with.
+    /// Over, but it still knows the client, the route and the credential that the tunnel was opened with.
     let exchange: ExchangeDriver
 }
 

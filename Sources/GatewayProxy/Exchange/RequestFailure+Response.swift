@@ -7,21 +7,21 @@ extension RequestFailure {
     /// injected credential for good. Any other 4xx is between the client and the upstream.
     ///
     /// - Parameters:
-    ///   - note: What became of the rejection.
+    ///   - rejectionOutcome: What the response says of the rejected token.
     ///   - credential: What was injected; nil where nothing was.
     package convenience init?(
         status: Int,
-        note: RejectionOutcome,
+        rejectionOutcome: RejectionOutcome,
         wasReplayed: Bool,
         credential: String?,
         place: @autoclosure () -> RequestPlace
     ) {
         if status >= 500 {
             self.init(reason: .upstreamStatus, credential: credential, place: place())
-        } else if credential != nil, note != .none || wasReplayed && (status == 401 || status == 403) {
+        } else if credential != nil, rejectionOutcome != .none || wasReplayed && (status == 401 || status == 403) {
             self.init(
                 reason: .credentialRejected,
-                explanation: note.explanation,
+                explanation: rejectionOutcome.explanation,
                 credential: credential,
                 place: place()
             )

@@ -1,10 +1,10 @@
 package import GatewayHTTP
 package import GatewayTokens
 
-/// Whether an answer of the upstream means "this token is not valid" (RFC 6750 §3.1).
+/// Whether an upstream's response means "this token is not valid" (RFC 6750 section 3.1).
 ///
-/// `error="invalid_token"` does, and so does an answer without any error code, which is what Box and most others send. Any
-/// other code (`insufficient_scope`, `invalid_request`) is about the request: a new token would change nothing.
+/// `error="invalid_token"` means it, and so does a response without any error code, which most upstreams send. Any other code
+/// (`insufficient_scope`, `invalid_request`) is about the request, so a new token would not help.
 ///
 /// A gRPC response without messages whose status is UNAUTHENTICATED counts as a 401.
 package enum TokenRejection {
@@ -20,7 +20,7 @@ package enum TokenRejection {
         return !namesOtherError
     }
 
-    /// The status with which a response refuses a credential that is always the same; nil where it does not.
+    /// The status with which a response rejects a static credential; nil if it does not reject it.
     package static func refusal(_ head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Int? {
         let status = effectiveStatus(of: head)
         guard status == 401 || status == 403, isRejection(head, bytes) else { return nil }
@@ -31,13 +31,13 @@ package enum TokenRejection {
         head.grpcStatus == GRPCStatus.unauthenticated.rawValue ? 401 : head.status
     }
 
-    /// What a response says of the credential that its request went with.
+    /// What a response says about the credential that the request was sent with.
     ///
     /// - Parameters:
     ///   - retryOn: The statuses that can mean a rejection on this route.
-    ///   - sign: What ``RejectionRule`` found in it.
-    ///   - method: The method of the request. GET and HEAD can be repeated whatever an application did with them.
-    ///   - credential: nil where nothing was injected.
+    ///   - sign: What ``RejectionRule`` has found in the response.
+    ///   - method: The request's method. GET and HEAD can be repeated even if the upstream has acted on them.
+    ///   - credential: nil if nothing was injected.
     package static func judge(
         _ head: borrowing ResponseHead,
         _ bytes: borrowing Span<UInt8>,
@@ -68,7 +68,7 @@ package enum TokenRejection {
 }
 
 extension RejectionRule {
-    /// Whether the body of a response has to be looked at, and can be: it is text, has an end, and is not compressed.
+    /// Whether the rule needs the body of the response, and the body can be inspected: it is text, finite and not compressed.
     func readsBody(of head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         guard body != nil, looksAt(head.status) else { return false }
         if case .none = head.framing { return false }
@@ -78,7 +78,7 @@ extension RejectionRule {
         return type.isEmpty || type.hasPrefix("text/") || type.hasSuffix("json") || type.hasSuffix("xml")
     }
 
-    /// Types of bodies that have no end, or whose parts are wanted as they come.
+    /// Types of bodies that may never end, or whose parts must be forwarded at once.
     private static let streams: Set = ["text/event-stream", "application/x-ndjson", "application/stream+json"]
 
     private func looksAt(_ status: Int) -> Bool {
@@ -94,11 +94,11 @@ extension RejectionRule {
         return nil
     }
 
-    /// What says in a response that the session is over; nil for nothing.
+    /// The sign in a response that the session has ended; nil if there is none.
     ///
     /// - Parameters:
-    ///   - upstream: What was asked.
-    ///   - content: The beginning of the body, where ``readsBody(of:_:)`` wants it.
+    ///   - upstream: The origin and the path of the request.
+    ///   - content: The beginning of the body, if ``readsBody(of:_:)`` asked for it.
     package func sign(
         in head: borrowing ResponseHead,
         _ bytes: borrowing Span<UInt8>,
@@ -106,7 +106,7 @@ extension RejectionRule {
         content: [UInt8]?
     ) -> Sign? {
         guard looksAt(head.status) else { return nil }
-        // A redirect is what follows a form that was taken, too.
+        // An application also redirects after it has accepted a form, so a redirect does not prove that it refused the request.
         if location == nil, body == nil { return head.status < 400 ? .content : .status }
         if let location, (300..<400).contains(head.status),
             let reference = Self.value(of: "location", in: head, bytes),
@@ -122,7 +122,7 @@ extension RejectionRule {
         to location: Location,
         from upstream: (origin: Origin, path: [UInt8])
     ) -> Bool {
-        // Only the path is compared, and some servers put spaces and quotes into a query as they are.
+        // Only the path is compared. The query is cut off, because some servers do not encode spaces and quotes in it.
         let whole = Array(text.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
         guard let target = URIReference(whole)?.resolved(against: upstream.origin, upstream.path),
             target.origin == location.origin ?? upstream.origin
@@ -130,34 +130,34 @@ extension RejectionRule {
         let path = URIReference.withoutDotSegments(PercentEncoding.decodeUnreserved(target.path))
         let prefix = PercentEncoding.decodeUnreserved(Array(location.path.utf8))
         guard path.starts(with: prefix) else { return false }
-        // Behind a semicolon stand parameters of the segment: servlet containers put their session there.
+        // Parameters of the segment follow a semicolon: servlet containers put the session there.
         let next = path.dropFirst(prefix.count).first
         return next == nil || next == UInt8(ascii: "/") || next == UInt8(ascii: ";")
     }
 }
 
-/// The beginning of a body that is held back until there is enough of it to judge the response by.
+/// The beginning of a body that is held back until there is enough of it to judge the response.
 struct BodyInspection: Sendable {
     private(set) var content: [UInt8] = []
     private var waiting = 0
     private let waitingLimit: Int
     private var isOver = false
 
-    /// - Parameter waitingLimit: How much may wait with its framing. A body in tiny chunks is mostly framing, and would otherwise take
-    ///   many times ``RejectionRule/bodyLimit``.
+    /// - Parameter waitingLimit: How many bytes may be held back, with framing. A body in tiny chunks consists mostly of framing,
+    ///   and would otherwise need many times ``RejectionRule/bodyLimit``.
     init(waitingLimit: Int) { self.waitingLimit = waitingLimit }
 
-    /// Nothing that may follow changes the judgement.
+    /// Whether the rest of the body is not needed.
     var isEnough: Bool {
         isOver || content.count >= RejectionRule.bodyLimit || waiting >= waitingLimit
     }
 
-    /// - Parameter part: Without framing.
+    /// - Parameter part: A part of the body, without framing.
     mutating func receive(content part: some Collection<UInt8>) {
         content += part.prefix(RejectionRule.bodyLimit - content.count)
     }
 
-    /// - Parameter count: How much has arrived, content and framing together.
+    /// - Parameter count: How many bytes have arrived, with framing.
     mutating func receive(bytes count: Int) { waiting += count }
 
     /// The body has ended.

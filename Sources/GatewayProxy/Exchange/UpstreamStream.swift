@@ -6,18 +6,18 @@ import NIOCore
 /// The lease ends once: with ``release(isReusable:)``, ``returnUnused()``, ``abandon(isCut:)`` or ``finishTunnel(_:)``, or because the
 /// connection is lost.
 protocol UpstreamStream: AnyObject {
-    /// It has carried a request before, so that the upstream may have closed it meanwhile.
+    /// It has carried a request before, so the upstream may have closed it in the meantime.
     var isReused: Bool { get }
-    /// The upstream takes more: what is on its way to it is below the high-water mark.
+    /// The upstream can take more: the unsent bytes are below the high-water mark.
     var isWritable: Bool { get }
-    /// Bytes that the upstream has not taken. Costs a system call.
+    /// Bytes that the upstream has not taken yet. Costs a system call.
     var untakenBytes: Int { get }
     /// Bytes in memory that wait to be sent.
     var heldBytes: Int { get }
 
-    /// How it takes content of a request that came in chunks.
+    /// The form in which it takes a request body that arrives in chunks.
     var requestForm: ContentForm { get }
-    /// The upstream can say of a request that it has not looked at it.
+    /// The protocol lets the upstream say that it has not processed a request.
     var canRefuse: Bool { get }
     /// It can become the tunnel that the request asks for.
     var takesUpgrade: Bool { get }
@@ -26,38 +26,38 @@ protocol UpstreamStream: AnyObject {
 
     // MARK: Request
 
-    /// - Parameter end: The last lines, the empty one included.
+    /// - Parameter end: The last lines of the head, including the empty line.
     func sendHead(
         _ head: borrowing RequestHead,
         _ bytes: ByteBuffer,
         by writer: borrowing RequestWriter,
         end: [UInt8]
     ) throws(HeadFault)
-    /// Sends what the stream before this one could not send any of.
+    /// Sends the bytes of the request that an earlier stream could not send.
     ///
-    /// - Parameter isChunked: Content without framing follows in chunks.
+    /// - Parameter isChunked: Body without framing that follows is sent in chunks.
     func sendAgain(_ unsent: ByteBuffer, isChunked: Bool)
     func sendContent(_ bytes: ByteBuffer, as form: ContentForm)
-    /// Ends content that was sent without framing.
+    /// Ends a body that was sent without framing.
     ///
-    /// - Parameter trailers: With the empty line that ends them.
+    /// - Parameter trailers: The trailers, including the empty line at their end.
     func sendEnd(trailers: ByteBuffer)
-    /// What was sent leaves now.
+    /// Writes everything that was sent so far.
     func flush()
-    /// Flushes, and calls `done` when what was sent has left or may have; never where it is known that nothing has.
+    /// Flushes, and calls `done` once the bytes were written, or may have been. It is never called if none of them was.
     func whenSent(_ done: @escaping () -> Void)
-    /// After the loss of the connection: the request as far as it was sent, where nothing of it has left.
+    /// After the connection was lost: the bytes of the request, if none of them was written; otherwise nil.
     func takeUnsent() -> ByteBuffer?
 
     // MARK: Response
 
-    /// The client takes more.
+    /// The client can take more.
     func resumeReading()
-    /// Has the exchange judge what has come of a body that it looks at (``ExchangeDriver/ResponseDecision/inspect``).
+    /// Lets the exchange judge the part of an inspected body that was received (``ExchangeDriver/ResponseDecision/inspect``).
     func endInspection()
-    /// Passes the response on that was held back.
+    /// Forwards the response that was held back.
     func passHeldResponse()
-    /// - Parameter requestWasSent: All of it, so that the next request can follow.
+    /// - Parameter requestWasSent: The whole request was sent, so the connection can carry the next one.
     func dropHeldResponse(requestWasSent: Bool)
 
     // MARK: End
@@ -67,15 +67,15 @@ protocol UpstreamStream: AnyObject {
     func returnUnused()
     /// The exchange is over before its response is complete.
     ///
-    /// - Parameter isCut: A tunnel must not pass the client's end on as an end.
+    /// - Parameter isCut: The client's connection was cut, so the upstream of a tunnel must not see a normal end.
     func abandon(isCut: Bool)
 
     // MARK: Tunnel
 
     var inputHasEnded: Bool { get }
-    /// The client of a tunnel sends no more.
+    /// The tunnel's client has closed its output.
     func closeOutput()
-    /// The client has left in good order. What it sent is still to be taken.
+    /// The client has closed the tunnel normally. Its last bytes are still to be sent.
     ///
     /// - Parameter whenEnded: Called once, when the connection has ended.
     func finishTunnel(_ whenEnded: @escaping () -> Void)

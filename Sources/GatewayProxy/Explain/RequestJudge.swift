@@ -9,18 +9,18 @@ struct RequestJudge: Sendable {
     let shared: ProxyShared
     let workers: WorkerRegistry
     let request: DescribedRequest
-    let arrival: ListenerMatch
+    let listenerMatch: ListenerMatch
 
     /// - Parameter client: The client that the request is judged for; nil for the one that its token names.
     /// - Returns: nil when a reload came in between, or no event loop answers.
     func judge(as client: String?) async -> RequestJudgement? {
-        var judgement = RequestJudgement(request, arrival: arrival)
+        var judgement = RequestJudgement(request, listenerMatch: listenerMatch)
         judgement.idField = shared.configuration.requestIDHeader
-        var connection = arrival.listener.identity
+        var connection = listenerMatch.listener.connectionContext
         if request.contentLength == nil {
             judgement.remarks.append("The size of the content is not known here: it is taken as chunked.")
         }
-        if arrival.form == .connect {
+        if listenerMatch.form == .connect {
             switch judgeConnect(on: connection) {
             case .success(.intercept(let origin)): connection = connection.intercepting(origin)
             case .success(.tunnel(let destination)):
@@ -75,11 +75,11 @@ struct RequestJudge: Sendable {
     /// The bytes of the head; for a CONNECT, those of the request inside.
     private var headBytes: [UInt8] {
         let length = request.contentLength
-        let isInside = arrival.form == .connect
+        let isInside = listenerMatch.form == .connect
         let head =
             isInside
-            ? arrival.interceptedHead(of: request, contentLength: length)
-            : arrival.head(of: request, contentLength: length)
+            ? listenerMatch.interceptedHead(of: request, contentLength: length)
+            : listenerMatch.head(of: request, contentLength: length)
         return Array(head.utf8)
     }
 
@@ -97,7 +97,7 @@ struct RequestJudge: Sendable {
     private func judgeConnect(on connection: ConnectionContext) -> Result<TakenConnect, RefusedConnect> {
         var connect = request
         connect.content = []
-        let bytes = Array(arrival.head(of: connect, contentLength: nil).utf8)
+        let bytes = Array(listenerMatch.head(of: connect, contentLength: nil).utf8)
         var decoder = RequestHeadDecoder(maxBytes: shared.limits.headerBytes, maxFields: shared.limits.headerFields)
         if let problem = Self.decode(bytes, &decoder, shared.limits) {
             let disclosesNames = shared.authorizer.disclosesNames(to: nil, on: connection)
@@ -162,7 +162,7 @@ struct RequestJudge: Sendable {
             match: admitted.match,
             stripsAuthorization: admitted.stripsAuthorization,
             credential: credential,
-            listener: arrival.listener,
+            listener: listenerMatch.listener,
             client: admitted.client
         )
         let shared = shared
@@ -198,7 +198,7 @@ extension ProxyServer {
         // A reload may come in between.
         for _ in 0..<3 {
             guard let shared = await workers.ask({ $0.shared }) else { return nil }
-            let arrival = ListenerMatch(
+            let listenerMatch = ListenerMatch(
                 of: request,
                 to: listeners,
                 knowsHost: { shared.authorizer.knowsHost($0) },
@@ -208,8 +208,8 @@ extension ProxyServer {
                     }
                 }
             )
-            guard let arrival else { return nil }
-            let judge = RequestJudge(shared: shared, workers: workers, request: request, arrival: arrival)
+            guard let listenerMatch else { return nil }
+            let judge = RequestJudge(shared: shared, workers: workers, request: request, listenerMatch: listenerMatch)
             if let judgement = await judge.judge(as: client) { return judgement }
         }
         return nil

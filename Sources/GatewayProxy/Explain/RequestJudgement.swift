@@ -54,7 +54,7 @@ package struct RequestJudgement: Sendable {
         let added: [DescribedRequest.Field]
     }
 
-    package let arrival: ListenerMatch
+    package let listenerMatch: ListenerMatch
     package let request: DescribedRequest
     package var trace = AuthorizationTrace()
     /// What the client would be answered; nil when the request goes to the upstream.
@@ -70,9 +70,9 @@ package struct RequestJudgement: Sendable {
     /// The field of the answer that names the request; nil for none.
     package var idField: String?
 
-    package init(_ request: DescribedRequest, arrival: ListenerMatch) {
+    package init(_ request: DescribedRequest, listenerMatch: ListenerMatch) {
         self.request = request
-        self.arrival = arrival
+        self.listenerMatch = listenerMatch
     }
 }
 
@@ -143,16 +143,16 @@ extension Explanation {
 
 extension Explanation.Request {
     fileprivate init(_ judgement: RequestJudgement) {
-        let (request, arrival) = (judgement.request, judgement.arrival)
+        let (request, listenerMatch) = (judgement.request, judgement.listenerMatch)
         method = ShownText.clean(request.method, limit: 40)
-        target = ShownText.target(arrival.target(of: request))
-        host = ShownText.clean(arrival.host)
-        listener = Explanation.Listener(arrival.listener)
-        way = arrival.form
+        target = ShownText.target(listenerMatch.target(of: request))
+        host = ShownText.clean(listenerMatch.host)
+        listener = Explanation.Listener(listenerMatch.listener)
+        way = listenerMatch.form
         idField = judgement.idField
-        remarks = (request.remarks + arrival.remarks + judgement.remarks).map { ShownText.clean($0) }
-        if arrival.form == .proxy, request.proxy == nil {
-            let advice = "explained as if the gateway were the client's proxy, \(arrival.listener.authority)"
+        remarks = (request.remarks + listenerMatch.remarks + judgement.remarks).map { ShownText.clean($0) }
+        if listenerMatch.form == .proxy, request.proxy == nil {
+            let advice = "explained as if the gateway were the client's proxy, \(listenerMatch.listener.authority)"
             remarks.append("The URL is none of the gateway's own: \(advice).")
         }
     }

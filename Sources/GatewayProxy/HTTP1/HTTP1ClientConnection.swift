@@ -56,7 +56,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     private(set) var configuration: WorkerConfiguration
-    private(set) var identity: ConnectionContext
+    private(set) var connectionContext: ConnectionContext
     /// The certificate of the client, if the listener asks for one. Read when the handshake is over.
     private var peerCertificate: PeerCertificate?
     /// Tells which listener accepted the connection.
@@ -111,7 +111,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
 
     init(
         configuration: WorkerConfiguration,
-        identity: ConnectionContext,
+        connectionContext: ConnectionContext,
         listenerNumber: Int,
         hasDirectSocket: Bool,
         peerCertificate: PeerCertificate? = nil
@@ -123,7 +123,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         deadline = ClientDeadline(queue: configuration.worker.deadlines)
         clock = configuration.clock
         buffers = configuration.buffers
-        self.identity = identity
+        self.connectionContext = connectionContext
         self.listenerNumber = listenerNumber
         stage = ResponseStage(writer, buffers: configuration.buffers)
         reader = RequestReader(limits: configuration.shared.limits, empty: configuration.buffers.empty)
@@ -217,12 +217,12 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private func identifyPeer() {
         let now = shared.clock.now().wall
         guard let peer = peerCertificate.take()?.identity(at: now) else { return }
-        identity = identity.identifying(peer)
+        connectionContext = connectionContext.identifying(peer)
     }
 
     /// Requests for a server follow its CONNECT on this connection, in whatever version of HTTP.
     private func beginRequests(inPlaceOf origin: InterceptedOrigin) {
-        identity = identity.intercepting(origin)
+        connectionContext = connectionContext.intercepting(origin)
         clientCache = ClientAuthenticationCache()
         isFirst = true
         phase = .head
@@ -365,12 +365,12 @@ extension HTTP1ClientConnection {
 
     private func authorize() {
         isFirst = false
-        if let engine = identity.engine { return answerEngine(engine) }
+        if let engine = connectionContext.engine { return answerEngine(engine) }
         // A pattern, not `==`: that is a call through a table into another module.
         if case .authority = request.decoder.head.form { return connect() }
         keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
         let id = configuration.nextRequestID()
-        switch shared.authorizer.decide(request, on: identity, cache: &clientCache) {
+        switch shared.authorizer.decide(request, on: connectionContext, cache: &clientCache) {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
         case .admitted(let admitted): begin(id, admitted)
         case .unrouted(let unrouted): forward(unrouted, id: id)
@@ -450,7 +450,7 @@ extension HTTP1ClientConnection {
             if phase == .head, !reader.isWithinHead { takeConfiguration() }
             return
         }
-        let verdict = configuration.worker.verdict(on: exchange, request, from: identity)
+        let verdict = configuration.worker.verdict(on: exchange, request, from: connectionContext)
         guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
         self.exchange = nil
         takeConfiguration()
@@ -645,7 +645,7 @@ extension HTTP1ClientConnection: ClientStream {
         let hasHead = request.bytes.readableBytes > 0
         let isDubious = problem.kind.leavesConnectionDubious
         let closes = isDubious || !keepsAlive || !requestIsComplete || !hasHead || request.decoder.head.isHTTP10
-        send(shared.answer(problem, to: subject, of: request, on: identity), closes: closes)
+        send(shared.answer(problem, to: subject, of: request, on: connectionContext), closes: closes)
     }
 
     /// Answers the browser of a page without an exchange.
@@ -727,7 +727,7 @@ extension HTTP1ClientConnection: EngineStream {
     /// Decides about the head again, by the configuration of the moment.
     private func decideAgain() {
         if configuration.isReplaced { takeConfiguration() }
-        if let engine = identity.engine { answerEngine(engine, contentIsRead: true) }
+        if let engine = connectionContext.engine { answerEngine(engine, contentIsRead: true) }
     }
 
     private func endEngineContent(_ problem: GatewayProblem) {
@@ -738,6 +738,7 @@ extension HTTP1ClientConnection: EngineStream {
 
     /// gRPC needs HTTP/2.
     var isCall: Bool { false }
+    func send(message: ByteBuffer) { assertionFailure("HTTP/1 carries no calls of gRPC.") }
 
     func send(_ write: (inout ByteBuffer) -> Void) {
         let closes = !keepsAlive || !engineRequestIsComplete
@@ -771,7 +772,7 @@ extension HTTP1ClientConnection: EngineStream {
 
     /// An answer that the engine has not taken yet may hold what was withdrawn.
     private func engineLosesWithdrawn() {
-        guard identity.engine != nil, writer.untakenBytes() > 0 else { return }
+        guard connectionContext.engine != nil, writer.untakenBytes() > 0 else { return }
         reset()
     }
 }
@@ -781,7 +782,7 @@ extension HTTP1ClientConnection {
     /// Whether the client's first bytes begin HTTP/2. With TLS it has to be agreed on by ALPN, except behind a CONNECT to an `http`
     /// server: that TLS is the proxy's, and what passes inside is in clear.
     private func beginsHTTP2() -> Bool {
-        guard hasDirectSocket || identity.intercepted?.scheme == .http else { return false }
+        guard hasDirectSocket || connectionContext.intercepted?.scheme == .http else { return false }
         let bytes = reader.bytes
         return isFirst && phase == .head && HTTP2FrameReader.beginsPreface(bytes.readableBytesUInt8Span)
     }
@@ -820,7 +821,7 @@ extension HTTP1ClientConnection {
         let configuration = configuration.worker.current ?? configuration
         let connection = HTTP2ClientConnection(
             configuration: configuration,
-            identity: identity,
+            connectionContext: connectionContext,
             listenerNumber: listenerNumber,
             isTLS: isTLS,
             hasDirectSocket: hasDirectSocket,
@@ -864,7 +865,11 @@ extension HTTP1ClientConnection {
         keepsAlive = false
         guard !isEnding, !shared.isDraining else { return refuse(Self.ending) }
         let bytes = request.bytes
-        switch shared.authorizer.decideConnect(request.decoder.head, bytes.readableBytesUInt8Span, on: identity) {
+        switch shared.authorizer.decideConnect(
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            on: connectionContext
+        ) {
         case .refused(let refusal): refuse(refusal.problem, id: nil, refusal)
         case .tunnel(let destination): openTunnel(to: destination)
         case .peek(let origin, let tunnel): peek(for: origin, or: tunnel)
@@ -901,7 +906,7 @@ extension HTTP1ClientConnection {
         hand(over: context)
         let inner = HTTP1ClientConnection(
             configuration: configuration.worker.current ?? configuration,
-            identity: identity.intercepting(origin),
+            connectionContext: connectionContext.intercepting(origin),
             listenerNumber: listenerNumber,
             hasDirectSocket: false
         )
@@ -986,7 +991,7 @@ extension HTTP1ClientConnection {
     private func openTunnel(to destination: TunnelDestination, isEstablished: Bool = false) {
         let usage = shared.usage(of: destination.client)
         if let problem = usage?.refusal(at: shared.clock.monotonic()) {
-            let refusal = shared.authorizer.refusal(problem, on: identity, client: destination.client)
+            let refusal = shared.authorizer.refusal(problem, on: connectionContext, client: destination.client)
             return isEstablished ? closeNow() : refuse(problem, refusal)
         }
         phase = .dialling
@@ -1006,7 +1011,7 @@ extension HTTP1ClientConnection {
         guard phase == .dialling else { return tunnel.fail(with: nil) }
         let subject = ProblemSubject(
             requestID: tunnel.requestID,
-            disclosesNames: shared.authorizer.disclosesNames(to: tunnel.destination.client, on: identity)
+            disclosesNames: shared.authorizer.disclosesNames(to: tunnel.destination.client, on: connectionContext)
         )
         tunnel.fail(with: problem)
         guard !tunnel.isEstablished else { return closeNow() }

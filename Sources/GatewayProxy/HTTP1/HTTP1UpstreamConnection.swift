@@ -24,12 +24,12 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     typealias OutboundOut = ByteBuffer
 
     private enum Phase {
-        /// Not ready for a request: the TLS handshake is under way, or the library has not said yet that it is connected.
+        /// Not ready for a request: the TLS handshake is in progress, or the channel is not active yet.
         case opening
         case idle
         case head
         case body
-        /// The response is held back until so much of its body has come as its exchange wants to see.
+        /// The response is held back until enough of its body was received to judge it.
         case inspecting
         /// The response is held back until it is known whether the request can be sent again.
         case held
@@ -37,11 +37,11 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         case closed
     }
 
-    /// What became of the connection while a response was held back. The client need not know before the response is passed on.
+    /// What happened to the connection while a response was held back. The client learns of it once the response is forwarded.
     private enum EndWhileHeld {
         case none
         case ended
-        /// Without a close_notify: content that ends with the connection has no end to trust.
+        /// It ended without close_notify, so a body that ends with the connection may be incomplete.
         case cut
     }
 
@@ -55,43 +55,41 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     private var reader: ResponseReader
     private var heldHead: ByteBuffer
     private var endWhileHeld = EndWhileHeld.none
-    /// How the client wants the content.
+    /// The form in which the client takes the body.
     private var form = ContentForm.wire
-    /// A head or small content on its way upstream, so that both leave in one write.
+    /// The head, and small parts of the body, which are sent in one write.
     private var staged: ByteBuffer
-    /// Content of the request that comes without framing leaves in chunks.
+    /// A request body that arrives without framing is sent in chunks.
     private var sendsChunks = false
     private var hasReceivedBytes = false
     private var hasUnflushedResponse = false
     private var pendingRead = false
-    /// With TLS, while a response is read: the end may have come with it, and the TLS handler tells that afterwards.
+    /// With TLS, while a response is being read: the end may have arrived with it, but the TLS handler reports it afterwards.
     private(set) var mayBeEnding = false
-    /// The last read filled its buffer, or none was made since a response was held back.
+    /// The last read filled its buffer, or there was no read since a response was held back.
     private var isBehindInReading = false
-    /// The last read filled its buffer, with TLS, where the reads are those of another handler; nil without.
+    /// With TLS, where another handler reads: whether the last read filled its buffer. nil without TLS.
     let encryptedReadWasFilled: NIOLoopBoundBox<Bool>?
-    /// The upstream has said that it sends no more. A lost connection ends without this.
+    /// The upstream has closed its output. A connection that is lost ends without this.
     private(set) var inputHasEnded = false
-    /// The client of a tunnel sends no more: first the last of it is on its way, then that is said, too.
-    private var outputIsEnding = false
-    private var outputHasEnded = false
-    /// A server that refuses the client certificate says so after the handshake, in place of a response (TLS 1.3).
+    private var output = TunnelOutput.open
+    /// The TLS alert of the upstream. In TLS 1.3, a server that rejects the client certificate sends one instead of a response.
     private var alert: TLSAlert?
-    /// It has waited in the pool, so the upstream may have closed it meanwhile.
+    /// The connection has carried a request before, so the upstream may have closed it in the meantime.
     private(set) var isReused = false
-    /// The number of this connection in ``pool``. nil while several are tried for one request and none has won.
+    /// The id of this connection in ``pool``; nil while several are being tried for one request and none has won.
     private(set) var id: ConnectionID?
-    /// Where the connection is between requests, if it is not in ``pool``.
+    /// Keeps the connection between requests, instead of ``pool``.
     private var owner: PrivateConnection?
     private var opening: Opening?
-    /// Called when the tunnel has ended, if its client left before.
+    /// Called when the tunnel has ended, if its client has left earlier.
     private var tunnelEnded: (() -> Void)?
     private let clock: LoopClock
     private let timeouts: Timeouts
     private let buffers: SpareBuffers
-    /// The upstream takes more: what is on its way to it is below the high-water mark.
+    /// The upstream can take more: the unsent bytes are below the high-water mark.
     private(set) var isWritable = true
-    /// Bounds the TLS handshake and the time without a request.
+    /// Limits the TLS handshake and the time between two requests.
     private let timer: DeadlineTimer
 
     init(
@@ -115,7 +113,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         reader = ResponseReader(limits: limits, empty: buffers.empty)
     }
 
-    /// Every way to lose the connection leads through ``channelInactive(context:)``, which changes the phase.
+    /// However the connection is lost, ``channelInactive(context:)`` is called and changes the phase.
     var isOpen: Bool { phase == .idle }
 
     // MARK: Deadlines
@@ -136,9 +134,9 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         }
     }
 
-    // MARK: Rest
+    // MARK: Between requests
 
-    /// It waits for a request, and is closed at `end`.
+    /// Waits for a request, and closes at `end`.
     func rest(until end: NIODeadline) {
         timer.set(end, for: self)
         resumeReading()
@@ -149,10 +147,10 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         isReused = true
     }
 
-    /// The end of the connection, or bytes without a request, have arrived and were not read yet.
+    /// Whether the end of the connection, or bytes that belong to no request, have arrived and were not read yet.
     var hasInput: Bool { writer.hasInput }
 
-    /// Such may stand behind what was read last.
+    /// Whether there may be such input after what was read last.
     var mayHaveInput: Bool { isBehindInReading || encryptedReadWasFilled?.value ?? false }
 
     // MARK: Channel events
@@ -160,7 +158,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         writer.open(context, hasDirectSocket: hasDirectSocket)
-        // So that an end can be told from a loss; from the beginning, because it can come with the first response.
+        // Set at once, since the end can arrive with the first response: it must be told apart from a lost connection.
         try? context.channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
     }
 
@@ -182,9 +180,9 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
 
     private func endOfInput() {
         inputHasEnded = true
-        // Only in a tunnel the other direction goes on.
+        // Only a tunnel goes on in the other direction.
         guard phase == .tunnel, let exchange else {
-            // With TLS, an end that was said before waits for this one, but not only for this.
+            // With TLS, an earlier close of ours waits for this close_notify, but not only for this.
             if phase == .closed, !hasDirectSocket { writer.closeAtOnce() } else { writer.closeConnection() }
             return
         }
@@ -240,7 +238,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         owner.take()?.connectionEnded(self)
         tunnelEnded.take()?()
         if let id { pool.connectionEnded(id) }
-        // The content may end with the connection: then all of it has come.
+        // If the body ends with the connection, all of it has been received.
         if phase == .inspecting, reader.endsWithConnection, inputHasEnded { return inspectLast() }
         if phase != .held {
             connectionEnded()
@@ -252,8 +250,8 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     private func connectionEnded() {
         let wasClosed = phase == .closed
         let endsContent = phase == .body && reader.endsWithConnection && inputHasEnded && endWhileHeld != .cut
-        // Earlier, the last bytes of the client would be lost.
-        let endsTunnel = phase == .tunnel && outputHasEnded
+        // Before the output has ended, the client's last bytes may have been lost.
+        let endsTunnel = phase == .tunnel && output == .ended
         phase = .closed
         guard let exchange = exchange.take(), !wasClosed else { return }
         if endsContent || endsTunnel {
@@ -266,7 +264,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let mismatch = error as? PinMismatch { pool.showedWrongKey(mismatch.seen) }
         if let opening {
-            // The library says that it refuses a certificate, and not why.
+            // The library says that it rejects the certificate, but not why.
             let certificate = hasDirectSocket ? nil : try? context.pipeline.syncOperations.nioSSL_peerCertificate()
             let authorities = opening.target.key.tls.caPath
             let problem = UpstreamFailure.problem(
@@ -281,7 +279,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
             fail(UpstreamFailure.renegotiation)
         }
         if !hasDirectSocket { alert = TLSAlert(error) }
-        // A TLS close without close_notify may be a cut: what ends with the connection has no end to trust.
+        // Without close_notify the connection may have been cut, so a body that ends with it may be incomplete.
         if phase == .tunnel && !inputHasEnded
             || (phase == .body || phase == .inspecting) && reader.endsWithConnection
         {
@@ -289,7 +287,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
             exchange.take()?.upstreamLost(hasAnswered: true, alert: alert)
         }
         if phase == .held { endWhileHeld = .cut }
-        // With TLS the end would be waited for, which may have come already.
+        // With TLS, closing would wait for a close_notify that may already have arrived.
         if hasDirectSocket { writer.closeConnection() } else { writer.closeAtOnce() }
     }
 
@@ -300,7 +298,8 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         close()
     }
 
-    /// With TLS the upstream's close_notify would be waited for, in a place that others may need, and it could go on sending.
+    /// With TLS, closes without waiting for the upstream's close_notify: the wait would occupy a place that others may need, and
+    /// the upstream could go on sending.
     func close() {
         guard phase != .closed else { return }
         phase = .closed
@@ -308,23 +307,24 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         if !hasDirectSocket { writer.closeAtOnce() }
     }
 
-    /// The client of a tunnel sends no more.
+    /// The tunnel's client has closed its output.
     func closeOutput() {
-        guard !outputIsEnding else { return }
-        outputIsEnding = true
-        // Closing both ways would drop what has not left yet, and so would the end of the second.
+        guard output == .open else { return }
+        output = .ending
+        // Closing now would drop what has not been sent yet. If the input has ended as well, closing the output closes the
+        // connection.
         writer.afterWrites { [self] in outputEnded() }
     }
 
     private func outputEnded() {
-        outputHasEnded = true
-        // Still a tunnel: when it is closed its client is told that this was its end.
+        output = .ended
+        // The phase stays `tunnel`, so that the client is told of a normal end when the connection is closed.
         if inputHasEnded { writer.closeConnection() } else { writer.closeOutput() }
     }
 }
 
 extension HTTP1UpstreamConnection {
-    /// What waits for the connection to become ready.
+    /// The request that waits for the connection to become ready.
     private struct Opening {
         let target: UpstreamTarget
         let done: UpstreamPool.Done
@@ -332,10 +332,10 @@ extension HTTP1UpstreamConnection {
         var origin: Origin { target.origin }
     }
 
-    /// The connection is the one that the pool has dialled.
+    /// The pool has chosen this connection among those that it tried.
     ///
     /// - Parameter owner: The owner of a private connection; nil for a connection of the pool.
-    /// - Returns: Whether the pool is told when the connection ends; false when it has ended already.
+    /// - Returns: Whether the pool will be told when the connection ends; false if it has ended already.
     func begin(as id: ConnectionID, of owner: PrivateConnection?) -> Bool {
         guard context?.channel.isActive ?? false else { return false }
         self.id = id
@@ -343,9 +343,10 @@ extension HTTP1UpstreamConnection {
         return true
     }
 
-    /// Calls `done` once requests can be sent: when the library has said that it is connected, or the TLS handshake is complete.
+    /// Calls `done` once requests can be sent: when the channel is active, or the TLS handshake is complete.
     ///
-    /// Not in the turn of the connection attempt's own future: what is closed there becomes inactive without a word.
+    /// This is not done when the future of the connection attempt succeeds, because a channel that is closed in that turn becomes
+    /// inactive without any event.
     func whenReady(target: UpstreamTarget, _ done: @escaping UpstreamPool.Done) {
         switch phase {
         case .opening:
@@ -421,7 +422,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         staged.writeString("\r\n")
     }
 
-    /// Up to here copying behind what is staged is cheaper than writing from two places.
+    /// Up to this size, appending to the staged bytes is cheaper than a write from two buffers.
     private static let maximumJoined = 16_384
 
     private func sendWire(_ bytes: ByteBuffer) {
@@ -489,7 +490,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         exchange = nil
         staged = buffers.empty
         guard phase != .closed else { return }
-        // The end of a connection would wait behind what the upstream does not take.
+        // A normal close would wait until the upstream takes the rest.
         if phase == .tunnel ? isCut : writer.untakenBytes() > 0 {
             phase = .closed
             writer.reset()
@@ -516,7 +517,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             case .inspecting: guard inspect(isLast: false) else { return }
             case .held, .opening: return
             case .idle:
-                // Bytes without a request: the last response did not end where its framing said.
+                // Bytes that belong to no request: the last response did not end where its framing said.
                 return closeIdle()
             case .closed: reader.dropAll(leaving: buffers.empty)
             }
@@ -524,7 +525,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
     }
 
     private func readHead() -> Bool {
-        // The request has not left: these bytes came before it.
+        // The request was not sent, so these bytes do not answer it.
         guard writer.unsent == nil else {
             reader.dropAll(leaving: buffers.empty)
             return false
@@ -539,7 +540,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         case .head: break
         }
         guard let head = reader.takeHead() else { return false }
-        // The number, and not what it means: for that the whole head would be copied.
+        // Compare the number: `isInformational` would copy the whole head.
         let status = reader.head.status
         if status < 200, status != 101 {
             exchange.receiveInformational(reader.head, head)
@@ -551,13 +552,13 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         return follow(exchange.receive(reader.head, head), head, exchange)
     }
 
-    /// - Returns: Whether there is more to do with what has come.
+    /// - Returns: Whether to go on with the bytes that were received.
     private func follow(
         _ decision: ExchangeDriver.ResponseDecision,
         _ head: ByteBuffer,
         _ exchange: ExchangeDriver
     ) -> Bool {
-        // Passing the head on may have found out that the client has left.
+        // Forwarding the head may have revealed that the client has left.
         guard self.exchange === exchange else { return false }
         switch decision {
         case .pass(let form):
@@ -579,9 +580,9 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         case .hold:
             phase = .held
             isBehindInReading = true
-            // A copy: a slice would keep the whole of the buffer that the event loop reads into.
+            // Copied, because a slice would keep the event loop's whole read buffer in memory.
             heldHead = ByteBuffer(buffer: head)
-            // An informational response that came with it; the client may wait for it.
+            // An interim response may have arrived with it, and the client may be waiting for that.
             flushResponse()
             exchange.sendAgain()
             return false
@@ -591,14 +592,14 @@ extension HTTP1UpstreamConnection: UpstreamStream {
 
     private func readContent() -> Bool {
         guard let exchange else { return false }
-        // Content that ends with the connection has no framing.
+        // A body that ends with the connection has no framing.
         if case .content = form, !reader.endsWithConnection { return readBareContent(exchange) }
         let part = reader.nextPart(forbidden: exchange.namesKeptFromClient)
         if case .content(let count, _) = part { pass(count) }
         return finish(part, exchange)
     }
 
-    /// The client gets the content without the upstream's framing.
+    /// Forwards the body without the upstream's framing.
     private func readBareContent(_ exchange: ExchangeDriver) -> Bool {
         var runs: [Range<Int>] = []
         let part = reader.nextPart(forbidden: exchange.namesKeptFromClient, runs: &runs)
@@ -606,8 +607,8 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         return finish(part, exchange)
     }
 
-    /// - Parameter part: Its content is passed on already.
-    /// - Returns: Whether there is more to do with what has come.
+    /// - Parameter part: A part whose content was already forwarded.
+    /// - Returns: Whether to go on with the bytes that were received.
     private func finish(_ part: ResponseReader.Part, _ exchange: ExchangeDriver) -> Bool {
         switch part {
         case .content(_, let isLast): if isLast { self.exchange?.responseCompleted() }
@@ -633,7 +634,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         if let part = reader.take(count) { exchange.receive(content: part) }
     }
 
-    /// Passes on what is between the framing of the chunks.
+    /// Forwards the bytes between the chunk framing.
     private func passRuns(_ runs: [Range<Int>], of count: Int) {
         guard let exchange, let bytes = reader.take(count) else { return }
         hasUnflushedResponse = true
@@ -659,8 +660,8 @@ extension HTTP1UpstreamConnection: UpstreamStream {
 
     // MARK: Held responses
 
-    /// - Parameter isLast: No more of the body will come.
-    /// - Returns: Whether there is more to do with what has come.
+    /// - Parameter isLast: No more of the body is waited for.
+    /// - Returns: Whether to go on with the bytes that were received.
     private func inspect(isLast: Bool) -> Bool {
         guard phase == .inspecting, let exchange else { return false }
         let content = reader.inspectedContent(isLast: isLast)
@@ -676,7 +677,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         flushResponse()
     }
 
-    /// The body that is looked at has ended with the connection.
+    /// The body that is being inspected has ended with the connection.
     private func inspectLast() {
         endWhileHeld = .ended
         endInspection()

@@ -41,7 +41,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     }
 
     private(set) var configuration: WorkerConfiguration
-    let identity: ConnectionContext
+    let connectionContext: ConnectionContext
     let listenerNumber: Int
     let isTLS: Bool
     private(set) var context: ChannelHandlerContext?
@@ -84,7 +84,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// - Parameter places: What the connection takes of the limits; it has begun as one of HTTP/1.
     init(
         configuration: WorkerConfiguration,
-        identity: ConnectionContext,
+        connectionContext: ConnectionContext,
         listenerNumber: Int,
         isTLS: Bool,
         hasDirectSocket: Bool,
@@ -95,7 +95,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         self.listenerNumber = listenerNumber
         self.hasDirectSocket = hasDirectSocket
         self.places = places
-        self.identity = identity
+        self.connectionContext = connectionContext
         clock = configuration.clock
         deadline = ClientDeadline(queue: configuration.worker.deadlines)
         let now = MonotonicTime(clock.now)
@@ -118,7 +118,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     }
 
     func decide(on request: RequestMessage) -> RequestAuthorizer.Decision {
-        shared.authorizer.decide(request, on: identity, cache: &clientCache)
+        shared.authorizer.decide(request, on: connectionContext, cache: &clientCache)
     }
 
     // MARK: Channel events
@@ -593,7 +593,7 @@ extension HTTP2ClientConnection {
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) {
         for stream in openStreams { stream.endIfWithdrawn(withdrawn) }
         // An answer that the engine has not taken yet may hold what was withdrawn.
-        guard identity.engine != nil else { return }
+        guard connectionContext.engine != nil else { return }
         let holdsAnswer = output.unflushed > 0 || openStreams.contains { $0.untakenBytes > 0 }
         if holdsAnswer || writer.untakenBytes() > 0 { closeAtOnce() }
     }

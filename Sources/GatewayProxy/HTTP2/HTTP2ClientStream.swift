@@ -265,7 +265,7 @@ extension HTTP2ClientStream {
         return try request.decode(
             &buffers.fields,
             hasContent: hasContent,
-            mustBeTLS: connection.identity.intercepted?.scheme == .https,
+            mustBeTLS: connection.connectionContext.intercepted?.scheme == .https,
             webSocketKey: Self.webSocketKey
         )
     }
@@ -290,7 +290,7 @@ extension HTTP2ClientStream {
     }
 
     private func authorize() {
-        if let engine = connection.identity.engine { return answerEngine(engine) }
+        if let engine = connection.connectionContext.engine { return answerEngine(engine) }
         if case .authority = request.decoder.head.form {
             return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
         }
@@ -429,7 +429,7 @@ extension HTTP2ClientStream {
 
     func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
         guard let exchange else { return engineFollowsReload() }
-        let verdict = connection.configuration.worker.verdict(on: exchange, request, from: connection.identity)
+        let verdict = connection.configuration.worker.verdict(on: exchange, request, from: connection.connectionContext)
         guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
         self.exchange = nil
         connection.takeConfiguration()
@@ -454,7 +454,7 @@ extension HTTP2ClientStream {
 /// What goes from the exchange to the client.
 extension HTTP2ClientStream: ClientStream {
     var clientAddress: String? { connection.context?.channel.remoteAddress?.ipAddress }
-    var identity: ConnectionContext { connection.identity }
+    var connectionContext: ConnectionContext { connection.connectionContext }
     var isTLS: Bool { connection.isTLS }
     var hasUnreadContent: Bool { input.bytes.readableBytes > 0 || input.hasEnded && input.isOpen }
     var unreadBytes: Int { input.bytes.readableBytes }
@@ -565,7 +565,7 @@ extension HTTP2ClientStream: ClientStream {
 
     func respond(with problem: GatewayProblem, as subject: ProblemSubject, requestIsComplete: Bool) {
         let shared = configuration.shared
-        let answer = shared.answer(problem, to: subject, of: request, on: connection.identity, isHTTP2: true)
+        let answer = shared.answer(problem, to: subject, of: request, on: connection.connectionContext, isHTTP2: true)
         send(answer)
     }
 
@@ -704,7 +704,7 @@ extension HTTP2ClientStream: ClientStream {
 /// A stream on which an engine asks. It has no exchange: nothing goes to an upstream.
 ///
 /// Content of a request is thrown away. That of a call of gRPC is the question.
-extension HTTP2ClientStream: CheckStream {
+extension HTTP2ClientStream: EngineStream {
     private func answerEngine(_ name: String) {
         guard let engine = connection.shared.engines[name] else {
             return refuse(GatewayProblem(.draining, "The engine is no longer configured."))
@@ -715,7 +715,7 @@ extension HTTP2ClientStream: CheckStream {
         if let problem = refusal(of: engine) { return exchange.refuse(problem) }
         if question == nil { question = connection.configuration.buffers.empty }
         guard input.hasEnded, let question else { return setDeadline(connection.timeouts.bodyIdle) }
-        exchange.begin(question.readableBytesUInt8Span, of: self)
+        exchange.begin(call: question.readableBytesUInt8Span)
     }
 
     var isCall: Bool {
@@ -752,7 +752,7 @@ extension HTTP2ClientStream: CheckStream {
 
     /// The question is complete.
     private func ask() {
-        guard question != nil, !isClosed, let engine = connection.identity.engine else { return }
+        guard question != nil, !isClosed, let engine = connection.connectionContext.engine else { return }
         deadline.clear()
         // A reload may have come since its head.
         connection.takeConfiguration()

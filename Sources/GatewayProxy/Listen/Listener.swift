@@ -251,18 +251,18 @@ final class Listener: Sendable {
         _ settings: Settings,
         _ workers: WorkerRegistry
     ) -> EventLoopFuture<Void> {
-        let identity = BoundListener(settings.plan, boundPort: port).identity
+        let connectionContext = BoundListener(settings.plan, boundPort: port).connectionContext
         return channel.eventLoop.makeCompletedFuture {
             guard let configuration = workers.configuration(of: channel.eventLoop) else {
                 throw ListenerError("the connection belongs to no event loop of the gateway")
             }
             guard !settings.plan.usesLocalAuthority else {
-                return try TLSHello.add(to: channel, configuration, identity, listenerNumber: settings.number)
+                return try TLSHello.add(to: channel, configuration, connectionContext, listenerNumber: settings.number)
             }
             let tls = settings.tls.map { NIOSSLServerHandler(context: $0) }
             let handler = HTTP1ClientConnection(
                 configuration: configuration,
-                identity: identity,
+                connectionContext: connectionContext,
                 listenerNumber: settings.number,
                 hasDirectSocket: tls == nil,
                 peerCertificate: tls.flatMap { PeerCertificate(settings.plan.tls, $0) }

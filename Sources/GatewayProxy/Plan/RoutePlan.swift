@@ -343,7 +343,7 @@ extension RoutePlan {
         switch match {
         case .path: rewritesLinks ?? true
         case .host: rewritesLinks ?? false
-        case .upstream: false
+        case .upstream, .unrouted: false
         }
     }
 }

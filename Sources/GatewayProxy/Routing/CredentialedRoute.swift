@@ -3,26 +3,28 @@ import GatewayHTTP
 import GatewayTokens
 import NIOCore
 
-/// A route as an event loop has it ready, with one generation of its credential.
+/// A route on one event loop, prepared with one generation of its credential.
 ///
-/// It holds everything that an ordinary request needs from its route. With a thousand routes in use, each place in
-/// memory is a cache miss, and places that point to each other are loaded one after the other.
+/// It holds everything that an ordinary request needs from its route. With a thousand routes in use, each object is a cache miss,
+/// and objects that point to each other are loaded one after the other.
 final class CredentialedRoute {
-    // First what every request asks, so that it lies together.
+    // The properties that every request reads come first, so that they share cache lines.
 
-    /// nil where nothing is injected, and before the first generation has come.
+    /// nil if nothing is injected, and before the first generation was obtained.
     let credential: Credential?
-    /// The fields of ``credential`` as they are sent.
+    /// The header fields of ``credential``, as they are sent.
     let fieldLines: SecretBytes
     let pool: UpstreamPool
     let responseWriter: ResponseWriter
     let responseFields: ResponseFieldRules
     let hostLine: [UInt8]
-    /// `As-User`, `Accept-Encoding` and the fields that the route sets, each with its CRLF; they go behind those of the credential.
+    /// `As-User`, `Accept-Encoding` and the fields that the route sets, each with its CRLF. They follow the fields of the
+    /// credential.
     let routeLines: [UInt8]
-    /// ``hostLine``, ``fieldLines`` and ``routeLines`` as the fields of HTTP/2 that follow `:path`. What may be a secret is never indexed.
+    /// ``hostLine``, ``fieldLines`` and ``routeLines`` as the HTTP/2 fields that follow `:path`. Possible secrets are never
+    /// indexed.
     private(set) lazy var encodedLines = encodeLines()
-    /// The base path of the upstream, with the path that a credential adds.
+    /// The upstream's base path, plus the path that the credential adds.
     let basePath: [UInt8]
     let requestFields: RequestFieldRules
     let prefix: PathPrefix
@@ -30,30 +32,30 @@ final class CredentialedRoute {
     let number: Int32
     /// Nothing is injected.
     let isBare: Bool
-    /// Responses may reject ``credential`` by a rule of the route (`rejected_when`).
+    /// The route has a rule that recognizes rejections of ``credential`` (`rejected_when`).
     let hasRejectionRule: Bool
-    /// Each client connection has an upstream connection of its own.
+    /// Each client connection has its own upstream connection.
     let usesPrivateConnection: Bool
-    /// The gateway says where the request came from: ``CompiledRoute/forwarded``.
+    /// The gateway adds fields that name the client: ``CompiledRoute/forwarded``.
     let addsForwarded: Bool
-    /// What engines are handed, for those that have asked.
+    /// The answers for the engines that have asked so far.
     private var engineAnswers: [EngineAnswer] = []
-    /// The audit log knows that this generation is used here.
+    /// The audit log has an event that this generation is used on this route.
     private(set) var isUseNoted = false
     let query: InjectedQuery?
-    /// The target of a request holds the credential.
+    /// The credential is part of the request target.
     let hasSecretTarget: Bool
-    /// How many bytes all of what is injected has, base path and query included.
+    /// The size in bytes of everything that is injected, including base path and query.
     let injectedBytes: Int
 
     let state: WorkerRoute
-    /// nil where each rejection counts.
+    /// nil if every rejection counts.
     let rejections: RejectionRecord?
-    /// Is told what upstreams say of the credential, where that is always the same one; nil elsewhere, and before an upstream has
-    /// asked for it.
+    /// The source of a static credential, which is told whether upstreams accept it. nil for other sources, and before an upstream
+    /// has asked for the credential.
     let fixed: FixedCredentialSource?
     private var acceptances = AcceptanceFilter()
-    /// What engines were handed it for.
+    /// The requests for which engines were given the credential.
     private var handOuts = AcceptanceFilter()
 
     init(_ state: WorkerRoute, credential: Credential?, of source: (any CredentialSource)?) {
@@ -94,7 +96,7 @@ final class CredentialedRoute {
             )
         )
         query = credential?.injection.query.map(InjectedQuery.init)
-        // A token can bring more fields than were known when the configuration was checked; they come first.
+        // A token may bring fields that were not known when the configuration was checked. They take precedence.
         let set = route.plan.headers.set.filter { !own.contains(Array(FieldSyntax.slot($0.name).utf8)) }
         routeLines = route.asUserLine + route.codingLine + set.flatMap { $0.line.withValue(\.self) }
         injectedBytes =
@@ -102,7 +104,7 @@ final class CredentialedRoute {
     }
 
     private func encodeLines() -> SecretBytes {
-        // A line takes at most ten bytes more than in HTTP/1, where it has at least four.
+        // A field needs at most ten bytes more than its line in HTTP/1, which has at least four.
         let room = 4 * (hostLine.count + fieldLines.count + routeLines.count) + 64
         let block = unsafe [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
             var frames = unsafe HTTP2FrameWriter(UnsafeMutableRawBufferPointer(buffer))
@@ -116,7 +118,7 @@ final class CredentialedRoute {
         return SecretBytes(block)
     }
 
-    /// The upstream has accepted the credential for this request. Mostly that takes neither a lock nor a clock.
+    /// The upstream has accepted the credential for this request. Usually this needs neither a lock nor a clock.
     func accepted(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -136,25 +138,25 @@ final class CredentialedRoute {
         }
     }
 
-    /// An engine was handed the credential for this request.
+    /// An engine was given the credential for this request.
     func handedOut(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>, at now: MonotonicTime) {
         guard let rejections, let credential, handOuts.isNew(head, bytes) else { return }
         rejections.handedOut(rejections.key(Int(number), head, bytes), generation: credential.generation, at: now)
     }
 
-    /// - Returns: Whether the audit log has to be told that this generation is used here.
+    /// - Returns: Whether this is the first use of the generation on this route, which the audit log records.
     func noteUse() -> Bool {
         guard !isUseNoted else { return false }
         isUseNoted = true
         return true
     }
 
-    /// What the engine with this number is handed; nil if it has not asked yet.
+    /// The answer for the engine with this number; nil if it has not asked yet.
     func engineAnswer(of engine: Int) -> EngineAnswer? { engineAnswers.first { $0.engine == engine } }
 
     func keep(_ answer: EngineAnswer) { engineAnswers.append(answer) }
 
-    /// Whether requests may use it without asking a source. Not where requests choose their source.
+    /// Whether requests may use it without asking a source. It is not asked if the request chooses its source.
     func isOffered(at now: MonotonicTime) -> Bool { credential?.isOffered(at: now) ?? isBare }
 
     static func ownedNames(of injection: Injection) -> [[UInt8]] {
@@ -162,7 +164,7 @@ final class CredentialedRoute {
     }
 }
 
-/// A credential that goes into the query. A class, because few routes have one: the others keep room for a reference only.
+/// A credential that is sent in the query. A class, because few routes have one, and a reference is small.
 final class InjectedQuery {
     /// Percent-encoded, as in ``pair``.
     let name: [UInt8]
@@ -176,16 +178,17 @@ final class InjectedQuery {
     }
 }
 
-/// What one worker keeps for one route, whatever the generation of its credential: a ``CompiledRoute`` with connections and counts.
+/// One worker's state for one route, which all generations of its credential share: a ``CompiledRoute`` with connections and
+/// counts.
 final class WorkerRoute {
     let route: CompiledRoute
     let pool: UpstreamPool
-    /// The same upstream in HTTP/1.1. It is ``pool`` where `protocol` of the route is `http1`.
+    /// Connections to the same upstream in HTTP/1.1. With `protocol: http1`, it is ``pool``.
     let http1Pool: UpstreamPool
-    /// Requests that wait for a credential, by client (`limits.pending_per_route`, this worker's part).
+    /// Requests that wait for a credential, by client (this worker's share of `limits.pending_per_route`).
     private var waiting = ClientPlaces()
     private var http1Fallback = HTTP1Fallback()
-    /// The longest time from the end of a request to the head of its response.
+    /// The longest wait from the end of a request to the head of its response.
     let responseTimeout: TimeAmount
     /// The longest silence within a response or a tunnel.
     let responsePause: TimeAmount
@@ -205,30 +208,30 @@ final class WorkerRoute {
 
     fileprivate func giveBackPlace(of client: String?) { waiting.giveBack(of: client) }
 
-    /// The upstream wants HTTP/1.1 for a request.
+    /// The upstream requires HTTP/1.1 for a request.
     func fallBack(at now: MonotonicTime) { http1Fallback.begin(at: now) }
 
-    /// - Parameter now: Read only after ``fallBack(at:)``.
+    /// - Parameter now: Evaluated only after ``fallBack(at:)``.
     func fallsBack(at now: @autoclosure () -> MonotonicTime) -> Bool { http1Fallback.holds(at: now()) }
 }
 
-/// How one request waits for a credential of its route: with a place among the requests that wait, and a ticket of the source.
+/// A request's wait for a credential: its place among the waiting requests of the route, and its ticket at the source.
 ///
-/// The request owns it, begins and ends each wait, and has the deadline. The source answers on any thread, and may do so when the
-/// request no longer waits, or waits for the second time. The answer is brought to the event loop; ``isWaiting(_:)`` tells whether
-/// it still counts.
+/// The request owns it, begins and ends each wait, and sets the deadline. The source answers on any thread, possibly after the wait
+/// has ended or while the request waits a second time. The answer is passed to the event loop, where ``isWaiting(_:)`` tells
+/// whether it is still wanted.
 struct CredentialWait {
-    /// Tells the answer of one wait from that of an earlier one.
+    /// Tells the answers to successive waits apart.
     typealias Number = UInt64
 
     private(set) var isWaiting = false
-    /// nil until the source has given it out.
+    /// nil until the source has returned it.
     private var ticket: CredentialTicket?
     private var number: Number = 0
 
     /// Takes a place among the requests that wait.
     ///
-    /// - Returns: Why there is none; nil where the request waits now.
+    /// - Returns: Why there is no place; nil if the request now waits.
     mutating func begin(on route: WorkerRoute, for client: String?, under shared: ProxyShared) -> GatewayProblem? {
         guard route.takePlace(for: client, under: shared) else {
             let detail = "Too many requests already wait for a credential of this route."
@@ -239,7 +242,7 @@ struct CredentialWait {
         return nil
     }
 
-    /// Asks the source. Keep what is returned with ``keep(_:)``.
+    /// Asks the source. Pass the returned ticket to ``keep(_:)``.
     ///
     /// - Parameter answer: Called on the event loop, on a later turn, with the number of this wait.
     func ask<Owner: AnyObject>(
@@ -259,17 +262,17 @@ struct CredentialWait {
         if isWaiting { self.ticket = ticket }
     }
 
-    /// Whether an answer is for the wait at hand.
+    /// Whether an answer belongs to the current wait.
     func isWaiting(_ number: Number) -> Bool { isWaiting && self.number == number }
 
-    /// Tells the source that the request waits no longer; without effect where it does not wait. ``end(on:of:)`` follows.
+    /// Tells the source that the request no longer waits. No effect if it does not wait. ``end(on:of:)`` follows.
     func cancel(at source: (any CredentialSource)?) {
         if let ticket { source?.cancel(ticket) }
     }
 
     /// Gives the place back.
     ///
-    /// - Returns: Whether the request has waited.
+    /// - Returns: Whether the request was waiting.
     mutating func end(on route: WorkerRoute, of client: String?) -> Bool {
         guard isWaiting else { return false }
         isWaiting = false
@@ -281,7 +284,7 @@ struct CredentialWait {
     /// The deadline has passed.
     static func timedOut(under limits: Limits) -> GatewayProblem {
         let (waited, call) = (limits.credentialTimeout, TokenKeeper.callDeadline)
-        // The call for the token ends before a longer wait does.
+        // If the wait is longer than the call, the call has already ended.
         let sequel = waited < call ? "; the call goes on for up to \(call.components.seconds) s" : ""
         let detail = "No token came within \(ConfigUnits.text(waited)) (limits.credential_timeout)\(sequel)."
         return GatewayProblem(.tokenEndpointTimeout, detail, retryAfter: .seconds(1))

@@ -69,7 +69,7 @@ struct RouteQuestion {
     /// An absolute target that found nothing by its host or path was to name an upstream.
     func isForUpstream(_ match: RouteTable.Match?) -> Bool {
         switch match {
-        case .upstream, nil: true
+        case .upstream, .unrouted, nil: true
         case .path, .host: false
         }
     }
@@ -99,7 +99,7 @@ struct RouteQuestion {
         _ bytes: borrowing Span<UInt8>
     ) -> RouteLoss.Reason {
         switch RouteTable([route]).find(bytes, host: host, path: path) {
-        case nil, .upstream: return .otherHostAndPath
+        case nil, .upstream, .unrouted: return .otherHostAndPath
         case .path:
             guard let winner, name(of: winner, bytes) != nil else { return .longerPath }
             return .hostDecides

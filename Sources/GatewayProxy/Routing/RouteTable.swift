@@ -126,10 +126,14 @@ package struct RouteTable: Sendable {
         case host(Int)
         /// Absolute form: the path is the upstream's own, base path included.
         case upstream(Int)
+        /// The server has no route (`connect.unrouted: tunnel`). The path is forwarded as it came.
+        case unrouted
 
+        /// The index of the route. Without a route, it is one that no list of routes has.
         package var route: Int {
             switch self {
             case .path(let route), .host(let route), .upstream(let route): route
+            case .unrouted: .max
             }
         }
 
@@ -139,6 +143,7 @@ package struct RouteTable: Sendable {
             case .path: "path"
             case .host: "host"
             case .upstream: "upstream"
+            case .unrouted: "none"
             }
         }
     }

@@ -48,7 +48,7 @@ final class ConnectTunnel: DeadlineKeeper {
         self.isEstablished = isEstablished
         self.destination = destination
         self.usage = usage
-        connection = client.identity
+        connection = client.connectionContext
         listenerNumber = client.listenerNumber
         configuration = client.configuration
         timer = DeadlineTimer(queue: configuration.worker.deadlines)

@@ -10,15 +10,15 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
     typealias InboundIn = ByteBuffer
 
     private let configuration: WorkerConfiguration
-    private let identity: ConnectionContext
+    private let connectionContext: ConnectionContext
     let listenerNumber: Int
     private var context: ChannelHandlerContext?
     private var places = ConnectionPlaces()
     private let timer: DeadlineTimer
 
-    private init(_ configuration: WorkerConfiguration, _ identity: ConnectionContext, listenerNumber: Int) {
+    private init(_ configuration: WorkerConfiguration, _ connectionContext: ConnectionContext, listenerNumber: Int) {
         self.configuration = configuration
-        self.identity = identity
+        self.connectionContext = connectionContext
         self.listenerNumber = listenerNumber
         timer = DeadlineTimer(queue: configuration.worker.deadlines)
     }
@@ -26,10 +26,10 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
     static func add(
         to channel: any Channel,
         _ configuration: WorkerConfiguration,
-        _ identity: ConnectionContext,
+        _ connectionContext: ConnectionContext,
         listenerNumber: Int
     ) throws {
-        let hello = TLSHello(configuration, identity, listenerNumber: listenerNumber)
+        let hello = TLSHello(configuration, connectionContext, listenerNumber: listenerNumber)
         let bound = NIOLoopBound(hello, eventLoop: channel.eventLoop)
         let reader = ByteToMessageHandler(SNIHandler { bound.value.serve($0, on: channel) })
         try channel.pipeline.syncOperations.addHandlers([HelloJoiner(), reader, hello])
@@ -88,7 +88,8 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
             close()
             return loop.makeSucceededVoidFuture()
         }
-        guard case .hostname(let host) = name, let origin = shared.authorizer.origin(named: host, on: identity) else {
+        guard case .hostname(let host) = name, let origin = shared.authorizer.origin(named: host, on: connectionContext)
+        else {
             channel.writeAndFlush(ByteBuffer(bytes: Self.unrecognizedName), promise: nil)
             close()
             return loop.makeSucceededVoidFuture()
@@ -106,7 +107,7 @@ final class TLSHello: ChannelInboundHandler, RemovableChannelHandler, DeadlineKe
         guard let context, let current = configuration.worker.current else { return close() }
         let connection = HTTP1ClientConnection(
             configuration: current,
-            identity: identity.intercepting(origin),
+            connectionContext: connectionContext.intercepting(origin),
             listenerNumber: listenerNumber,
             hasDirectSocket: false
         )

@@ -15,11 +15,9 @@ final class TunnelEnd: ChannelDuplexHandler {
     private var other: TunnelEnd?
     private var isWritable = true
     private var pendingRead = false
-    /// The peer has said that it sends no more.
+    /// The peer has closed its output.
     private(set) var inputHasEnded = false
-    /// The other end sends no more: first the last of it is on its way, then that is said, too.
-    private var outputIsEnding = false
-    private var outputHasEnded = false
+    private var output = TunnelOutput.open
     /// Lost, closed, or to be closed.
     private(set) var isOver = false
 
@@ -77,7 +75,7 @@ final class TunnelEnd: ChannelDuplexHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         // The library closes a connection whose output has ended, and does not say that the input has. An error is told before.
-        let endedWell = outputHasEnded && !isOver
+        let endedWell = output == .ended && !isOver
         if endedWell { inputEnded() }
         isOver = true
         isWritable = false
@@ -99,18 +97,18 @@ final class TunnelEnd: ChannelDuplexHandler {
         guard !inputHasEnded else { return }
         inputHasEnded = true
         other?.endOutput()
-        if outputHasEnded, context?.channel.isActive ?? false { close() }
+        if output == .ended, context?.channel.isActive ?? false { close() }
     }
 
     private func endOutput() {
-        guard !outputIsEnding else { return }
-        outputIsEnding = true
-        // Closing drops what has not left yet.
+        guard output == .open else { return }
+        output = .ending
+        // Closing now would drop what has not been sent yet.
         writer.afterWrites { [self] in outputEnded() }
     }
 
     private func outputEnded() {
-        outputHasEnded = true
+        output = .ended
         if inputHasEnded { close() } else { writer.closeOutput() }
     }
 
@@ -132,4 +130,13 @@ final class TunnelEnd: ChannelDuplexHandler {
         other = nil
         return tunnel.take()
     }
+}
+
+/// Whether a tunnel still sends to one side, after what the other side has sent.
+enum TunnelOutput {
+    case open
+    /// The other side has closed its output. Its last bytes are on their way.
+    case ending
+    /// This side was told that no more follows.
+    case ended
 }

@@ -1,50 +1,53 @@
 import GatewayHTTP
 
-/// Decides about the connections of one event loop to one upstream: which one a request gets, which requests wait, when one is opened or
-/// closed. It performs nothing, and knows no socket and no clock: ``UpstreamPool`` reports events and carries out what is returned.
+/// Decides about the connections of one event loop to one upstream: which one a request gets, which requests wait, when one is
+/// opened or closed. It performs nothing, and knows no socket and no clock: ``UpstreamPool`` reports events and carries out what is
+/// returned.
 ///
 ///     HTTP/1:    opening ──▶ leased ◀──▶ idle
 ///     private:   opening ──▶ leased ◀──▶ kept
 ///     HTTP/2:    opening ──▶ shared ◀──▶ idle
 ///                               └──▶ retiring           after GOAWAY or at its age limit
+///     to close:  idle, kept ──▶ leased ──▶ ended        when it has rested too long, or its place is needed
 ///
-/// Every phase ends with ``ended(_:_:)``, which gives the place of the connection back to the budget of all loops.
+/// Every phase ends with ``ended(_:_:)``, which gives the place of the connection back to the budget of all loops. A connection
+/// that the pool is about to close is in phase `leased` until then, so that no request gets it.
 ///
 /// - An HTTP/1 connection carries one request at a time, so it is leased as a whole. A lease begins with ``opened(_:jitter:at:)``,
 ///   ``take(for:mayRepeat:isOpen:mayHaveInput:busySince:at:)`` or ``PoolStep/lease(_:to:)``, and ends with
 ///   ``putBack(_:keepAliveSeconds:wasOffered:_:)`` or ``ended(_:_:)``.
 /// - A private connection is kept for its client between requests: see ``keepPrivate(_:keepAliveSeconds:_:)`` and
 ///   ``takePrivate(_:)``.
-/// - Of an HTTP/2 connection streams are leased: see ``openedShared(_:streamLimit:jitter:_:)``. Each counts for its client until
-///   ``streamEnded(_:of:_:)``, which also follows when the connection has ended before.
+/// - An HTTP/2 connection is leased by streams: see ``openedShared(_:streamLimit:jitter:_:)``. Each stream counts for its client
+///   until ``streamEnded(_:of:_:)``, which is called even if the connection has already ended.
 ///
-/// A request that finds no connection asks the budget for a place, and opens a connection in it. Without a place it waits in a
-/// queue in which clients take turns, until a connection is put back, a place comes or its deadline passes. A client that has more
-/// connections or streams in use than its share waits, although places or idle connections are left: they are for other clients
+/// A request that finds no connection asks the budget for a place, and opens a connection in it. Without a place, it waits in a
+/// queue in which clients take turns, until a connection is put back, a place is granted or its deadline passes. A client that uses
+/// more connections or streams than its share waits even if there are idle connections or places, which are for other clients
 /// (``FairShare``). It keeps its turn in the queue. All loops count in one account, ``ClientLeases``.
 ///
-/// Taking and putting back are on the path of every request: they allocate nothing. They look nothing up, except that
-/// ``client(_:)`` looks up a name where clients have names.
+/// Taking and putting back are on the path of every request. They allocate nothing and look nothing up, except that ``client(_:)``
+/// looks up the name if clients have names.
 struct PoolState: ~Copyable, Sendable {
     struct Rules: Hashable, Sendable {
         var maximumWaiters: Int
-        /// The longest rest of a connection.
+        /// The longest time between two requests on a connection.
         var idleTimeout: Duration
-        /// A client that is over its share notices after this time what has changed on other loops.
+        /// How often the pool checks whether a client is still over its share: this may change on other loops.
         var shareCheckPeriod: Duration = .milliseconds(100)
-        /// The longest life of a connection: after a change of DNS no old address is used for longer.
+        /// The longest life of a connection, and so the longest time for which an old address is used after a change in DNS.
         var maximumAge: Duration = .seconds(600)
-        /// To look at a connection before its use costs a system call (docs/adr/0025, 0057). One that was read empty so short a time
-        /// ago is not looked at, nor is one that was in the last two turns of a loop that does not rest.
+        /// A connection that was read empty less than this ago is used without a look, which costs a system call (docs/adr/0025,
+        /// 0057). So is one that was read empty in the last two turns of a busy loop.
         var freshness: Duration = .milliseconds(5)
-        /// A connection that has rested for less is not given away: the client that was just answered may ask again.
+        /// A connection that has been idle for less is not given to others: its last client may send another request.
         var spareAfter: Duration = .milliseconds(10)
         /// The same for a private connection, whose client may be about to answer a challenge.
         var sparePrivateAfter: Duration = .seconds(2)
 
-        /// Connections may turn out to be HTTP/2: while one is being opened, no other one is, since it may carry all that wait.
+        /// Connections may turn out to be HTTP/2. Only one is opened at a time, since it may carry all requests that wait.
         var opensOneAtATime = false
-        /// Requests at one time on an HTTP/2 connection, whatever the upstream allows.
+        /// The most requests at a time on an HTTP/2 connection, even if the upstream allows more.
         var maximumStreams = Self.streamsPerConnection
 
         static let streamsPerConnection = 100
@@ -54,29 +57,30 @@ struct PoolState: ~Copyable, Sendable {
         enum Phase: Sendable {
             case none
             case opening
+            /// In use, or about to be closed.
             case leased
-            /// HTTP/2 with at least one stream, and open to more.
+            /// HTTP/2 with at least one stream; takes more.
             case shared
-            /// HTTP/2 with at least one stream, and not open to more.
+            /// HTTP/2 with at least one stream; takes no more.
             case retiring
             case idle
-            /// Private, and without a request.
+            /// Private and without a request.
             case kept
         }
 
         var number: UInt32 = 0
         var phase = Phase.none
-        /// The client that has it in use, also while it is kept. One that is opened for a stream counts as that stream.
+        /// The client that uses it or for which it is kept. A connection that is opened for a stream counts as that stream.
         var client = PoolClient.uncounted
         var lease = ClientLeases.Lease.connection
         var restsSince = MonotonicTime.never
-        /// It is not used from then on.
+        /// After this time it is not used any more.
         var restsUntil = MonotonicTime.never
         var endsAt = MonotonicTime.never
-        /// The streams of an HTTP/2 connection, and how many there may be. nil for an HTTP/1 connection.
+        /// The streams of an HTTP/2 connection, and their limit. nil for an HTTP/1 connection.
         var streams: Streams?
 
-        /// Changes all of it in one access to the array.
+        /// One method, so that the array is accessed once.
         mutating func rest(_ phase: Phase, from now: MonotonicTime, until end: MonotonicTime) {
             self.phase = phase
             restsSince = now
@@ -95,9 +99,9 @@ struct PoolState: ~Copyable, Sendable {
     /// The requests on an HTTP/2 connection.
     fileprivate struct Streams: Hashable, Sendable {
         var count: Int32
-        /// What the upstream allows, and no more than the rules do. It may fall below ``count``.
+        /// The upstream's limit or that of the rules, whichever is lower. It may fall below ``count``.
         var limit: Int32
-        /// Streams that are left on a connection that is retiring, so that no request gets them.
+        /// Free streams of a retiring connection, which no request gets.
         var unusable: Int32 = 0
 
         var hasRoom: Bool { count < limit }
@@ -110,30 +114,30 @@ struct PoolState: ~Copyable, Sendable {
         let isUrgent: Bool
         let isPrivate: Bool
 
-        /// No connection that was open already.
+        /// Must not get a connection that is already open.
         var needsNew: Bool { isUrgent || isPrivate }
     }
 
     private let rules: Rules
-    /// ``Rules/freshness`` in nanoseconds: to take a `Duration` apart is a long division.
+    /// ``Rules/freshness`` in nanoseconds, because converting a `Duration` costs a long division.
     private let freshness: Int64
     private let idleTime: Int64
     private var connections: [Connection] = []
     private var freeSlots: [Int32] = []
-    /// The most recently used last: it is the least likely to have been closed meanwhile.
+    /// The most recently used last, because that one is the least likely to have been closed in the meantime.
     private var idle: [Int32] = []
-    /// The private ones without a request. The one that has rested longest first.
+    /// Private connections without a request. The one that has rested longest comes first.
     private(set) var kept: [Int32] = []
     private var waiters: FairQueue<Newcomer>
     private let leases: ClientLeases
-    /// At the last look the client of each waiter was over its share. What changes that on this loop leads to a turn.
+    /// When last checked, the client of every waiter was over its share. Whatever changes that on this loop causes a turn.
     private var areWaitersBlocked = false
-    /// Connections open or being opened, and a place that is not used yet.
+    /// Connections that are open or being opened, plus a place that is not used yet.
     private(set) var placeCount = 0
     private var place = Place.none
-    /// The pool has got a place that it waited for, and no request has taken it yet.
+    /// The pool has been granted a place that no request has used yet.
     private var hasGrant = false
-    /// The budget knows this pool.
+    /// The pool has joined the budget.
     private var isInBudget = false
     /// The request that waits for the answer of the budget.
     private var newcomer: Newcomer?
@@ -141,7 +145,7 @@ struct PoolState: ~Copyable, Sendable {
     private var isTurnScheduled = false
     /// Waiters are being served, one step after the other.
     private var isInTurn = false
-    /// Something has happened that may let a waiter be served: the event ends with ``PoolStep/serveLater``.
+    /// A waiter may be served because of this event, which therefore ends with ``PoolStep/serveLater``.
     private var wantsTurn = false
     /// Idle connections are being given to other loops, one step after the other.
     private var isSparing = false
@@ -151,16 +155,16 @@ struct PoolState: ~Copyable, Sendable {
     /// HTTP/2 connections in the phase `shared`, the oldest first.
     private var shared: [Int32] = []
     private var openingCount = 0
-    /// The last connection was an HTTP/1 connection: one that is being opened will carry one request.
+    /// The last connection spoke HTTP/1, so one that is being opened will probably carry one request at a time.
     private var speaksHTTP1 = false
-    /// Waiters for whom a connection could not be opened: they waited for the one that failed.
+    /// How many waiters fail because the connection that they waited for could not be opened.
     private var failingWaiters = 0
 
     init(_ rules: Rules, _ leases: ClientLeases) {
         self.rules = rules
         self.leases = leases
         freshness = rules.freshness.wholeNanoseconds
-        // So that no sum with it overflows.
+        // Limited, so that no sum with it overflows.
         idleTime = min(rules.idleTimeout.wholeNanoseconds, 1 << 61)
         waiters = FairQueue(limit: rules.maximumWaiters)
         idle.reserveCapacity(64)
@@ -171,22 +175,22 @@ struct PoolState: ~Copyable, Sendable {
 
     // MARK: Taking
 
-    /// The client in the account.
+    /// The client's entry in the account.
     func client(_ name: String?) -> PoolClient { leases.client(name) }
 
-    /// The connection that ``take(for:mayRepeat:isOpen:mayHaveInput:busySince:at:)`` is about. nil while requests wait that can be
-    /// served: they go first. nil for a client that is over its share.
+    /// The connection that ``take(for:mayRepeat:isOpen:mayHaveInput:busySince:at:)`` would take. nil while requests wait that can
+    /// be served, which go first, and for a client that is over its share.
     @inline(__always)
     func next(for client: PoolClient) -> ConnectionID? {
         guard isOpenToNewcomers, leases.allowsOneMore(client) else { return nil }
         return latest
     }
 
-    /// No waiter can be served before a request that has just come.
+    /// Whether a new request may be served, because no waiter can be served before it.
     @inline(__always)
     private var isOpenToNewcomers: Bool { waiters.isEmpty || areWaitersBlocked && !isTurnScheduled }
 
-    /// The idle connection that was used last.
+    /// The idle connection that was used most recently.
     var latest: ConnectionID? {
         guard let slot = idle.last else { return nil }
         return id(of: slot)
@@ -195,14 +199,14 @@ struct PoolState: ~Copyable, Sendable {
     @inline(__always)
     private func id(of slot: Int32) -> ConnectionID { ConnectionID(slot: slot, number: connections[Int(slot)].number) }
 
-    /// Takes the connection ``next(for:)``, which was open a moment ago. It can still end on first use.
+    /// Takes the connection ``next(for:)``. It was open a moment ago, but may turn out to be closed on first use.
     ///
     /// - Parameters:
-    ///   - mayRepeat: The request may be sent again if the connection turns out to have ended. Otherwise it gets no connection that
-    ///     was not looked at.
+    ///   - mayRepeat: Whether the request may be sent again if the connection turns out to be closed. If not, it only gets a
+    ///     connection that has been looked at.
     ///   - isOpen: The connection has not ended.
-    ///   - mayHaveInput: There may be bytes behind those that were read last.
-    ///   - busySince: When the turn of the loop before this one began; nil where the loop has rested since.
+    ///   - mayHaveInput: There may be unread bytes after those that were read last.
+    ///   - busySince: When the loop's previous turn began; nil if the loop has rested since.
     mutating func take(
         for client: PoolClient,
         mayRepeat: Bool,
@@ -239,11 +243,11 @@ struct PoolState: ~Copyable, Sendable {
 
     // MARK: Putting back
 
-    /// The request of the connection is over, and it can carry another one.
+    /// The connection's request is over, and it can carry another one.
     ///
     /// - Parameters:
-    ///   - keepAliveSeconds: How long the upstream says that it keeps the connection.
-    ///   - wasOffered: The budget has been asked whether another loop needs the connection.
+    ///   - keepAliveSeconds: How long the upstream says that it keeps the connection open.
+    ///   - wasOffered: The budget was already asked whether another loop needs the connection.
     mutating func putBack(
         _ id: ConnectionID,
         keepAliveSeconds: Int? = nil,
@@ -255,7 +259,7 @@ struct PoolState: ~Copyable, Sendable {
         let (slot, now) = (id.index, situation.now)
         guard now < connections[slot].endsAt else { return .close }
         if situation.othersWait, !wasOffered { return .offer }
-        // A request that goes on with the old configuration may wait for it.
+        // Requests under the old configuration may be waiting for a connection.
         guard !isRetired || !waiters.isEmpty else { return .close }
         let until = endOfRest(slot, keepAliveSeconds, from: now)
         endLease(slot)
@@ -264,7 +268,7 @@ struct PoolState: ~Copyable, Sendable {
         return .rest(until: until, servesLater: needsTurn(situation))
     }
 
-    /// The request of a private connection is over. The connection stays with its client, until others have waited for it.
+    /// A private connection's request is over. The connection stays with its client until others need its place.
     mutating func keepPrivate(
         _ id: ConnectionID,
         keepAliveSeconds: Int? = nil,
@@ -281,7 +285,7 @@ struct PoolState: ~Copyable, Sendable {
 
     /// The client of a private connection sends another request.
     ///
-    /// - Returns: Whether it was kept.
+    /// - Returns: Whether the connection was kept.
     @discardableResult
     mutating func takePrivate(_ id: ConnectionID) -> Bool {
         guard isInPhase(.kept, id) else { return false }
@@ -297,7 +301,7 @@ struct PoolState: ~Copyable, Sendable {
         return min(rest, connections[slot].endsAt)
     }
 
-    /// Shorter than the time that the upstream announced, so that the gateway closes first and the upstream does not.
+    /// Shorter than the time that the upstream announced, so that the gateway closes the connection first.
     @inline(__always)
     private func longestRest(_ keepAliveSeconds: Int?) -> Int64 {
         guard let keepAliveSeconds else { return idleTime }
@@ -309,10 +313,10 @@ struct PoolState: ~Copyable, Sendable {
 // MARK: Connections, from their opening to their end
 
 extension PoolState {
-    /// An idle or kept connection is about to be closed: the time of ``PoolReturn/rest(until:servesLater:)`` has come, or bytes have come
-    /// that were not asked for.
+    /// Takes an idle or kept connection that the shell is about to close: the time of ``PoolReturn/rest(until:servesLater:)`` has
+    /// passed, or the upstream has sent bytes without a request.
     ///
-    /// - Returns: Whether it was idle.
+    /// - Returns: Whether it was idle or kept.
     @discardableResult
     mutating func removeIdle(_ id: ConnectionID) -> Bool {
         defer { checkInvariants() }
@@ -325,8 +329,7 @@ extension PoolState {
 
     /// The connection is open, and leased to the request that it was opened for.
     ///
-    /// - Parameter jitter: A random number. It takes up to a tenth off the life of the connection, so that those which were
-    ///   opened together do not end together.
+    /// - Parameter jitter: A random number, see ``ConnectionAge``.
     mutating func opened(_ id: ConnectionID, jitter: UInt64, at now: MonotonicTime) {
         guard isInPhase(.opening, id) else { return }
         begin(id, as: .leased, jitter: jitter, at: now)
@@ -360,7 +363,7 @@ extension PoolState {
         connections[id.index].number &+= 1
         freeSlots.append(id.slot)
         placeCount -= 1
-        // Which clients are over their share may have changed.
+        // Some clients may no longer be over their share.
         if leases.isShared { wantsTurn = true }
         if rules.opensOneAtATime {
             wantsTurn = true
@@ -369,7 +372,7 @@ extension PoolState {
         return .giveBackPlace
     }
 
-    /// A place has been granted for it.
+    /// Opens a connection in a place that was granted.
     private mutating func newConnection(for waiter: Newcomer) -> ConnectionID {
         let slot = freeSlots.popLast() ?? Int32(truncatingIfNeeded: connections.count)
         if Int(slot) == connections.count { connections.append(Connection()) }
@@ -386,7 +389,7 @@ extension PoolState {
             && connections[id.index].phase == phase
     }
 
-    /// The connection is being opened or open. The ID of one that has ended names nothing, or another connection's slot.
+    /// Whether the connection is open or being opened. The ID of one that has ended is unknown, even if its slot is in use again.
     private func isKnown(_ id: ConnectionID) -> Bool {
         id.index < connections.count && connections[id.index].number == id.number
             && connections[id.index].phase != .none
@@ -397,11 +400,11 @@ extension PoolState {
 // MARK: HTTP/2
 
 extension PoolState {
-    // MARK: The life of a connection
+    // MARK: Connections
 
-    /// The connection is open and speaks HTTP/2. The request that it was opened for has its first stream.
+    /// The connection is open and speaks HTTP/2. The request that it was opened for gets its first stream.
     ///
-    /// - Parameter streamLimit: What the upstream allows.
+    /// - Parameter streamLimit: The most streams that the upstream allows.
     mutating func openedShared(
         _ id: ConnectionID,
         streamLimit: Int,
@@ -422,14 +425,15 @@ extension PoolState {
         return next(situation)
     }
 
-    /// The connection is open and speaks HTTP/1, where it could have been HTTP/2: those that waited for it need others.
+    /// The connection is open and speaks HTTP/1 although HTTP/2 was possible. The other requests that waited for it need more
+    /// connections.
     mutating func openedAlone(_ id: ConnectionID, jitter: UInt64, _ situation: PoolSituation) -> PoolStep {
         opened(id, jitter: jitter, at: situation.now)
         wantsTurn = true
         return next(situation)
     }
 
-    /// The upstream allows another number of streams.
+    /// The upstream has changed its limit of streams.
     mutating func streamLimitChanged(_ id: ConnectionID, to limit: Int, _ situation: PoolSituation) -> PoolStep {
         guard isKnown(id), connections[id.index].streams != nil else { return .nothing }
         let limit = allowed(limit)
@@ -439,9 +443,9 @@ extension PoolState {
         return next(situation)
     }
 
-    /// The upstream takes no more streams on the connection (GOAWAY).
+    /// The upstream accepts no more streams on the connection (GOAWAY).
     ///
-    /// - Returns: Whether the connection has no streams and is to be closed.
+    /// - Returns: Whether the connection has no streams, so that it is to be closed.
     mutating func retireConnection(_ id: ConnectionID) -> Bool {
         guard isKnown(id), let streams = connections[id.index].streams else { return false }
         if removeIdle(id) { return true }
@@ -470,21 +474,21 @@ extension PoolState {
 
     // MARK: Streams
 
-    /// A stream for a request that has just come. nil while requests wait that can be served, where no connection has room, and for
-    /// a client that is over its share.
+    /// Takes a stream for a new request. nil while requests wait that can be served, if no connection has room, and for a client
+    /// that is over its share.
     @inline(__always)
     mutating func takeStream(for client: PoolClient, at now: MonotonicTime) -> ConnectionID? {
         guard rules.opensOneAtATime, isOpenToNewcomers, leases.allowsOneMore(client, .stream) else { return nil }
         return leaseStream(for: client, at: now) ?? leaseIdleStream(for: client, at: now)
     }
 
-    /// A stream for a request that lost its connection. It goes before those that wait. nil for a client that is over its share.
+    /// Takes a stream for a request that has lost its connection, before those that wait. nil for a client that is over its share.
     mutating func takeUrgentStream(for client: PoolClient, at now: MonotonicTime) -> ConnectionID? {
         guard rules.opensOneAtATime, leases.allowsOneMore(client, .stream) else { return nil }
         return leaseStream(for: client, at: now)
     }
 
-    /// The connection that has been open for longest goes first, so that the others can rest.
+    /// Uses the oldest connection first, so that the others become idle.
     private mutating func leaseStream(for client: PoolClient, at now: MonotonicTime) -> ConnectionID? {
         defer { checkInvariants() }
         var index = 0
@@ -513,7 +517,7 @@ extension PoolState {
         return id(of: slot)
     }
 
-    /// The connection has rested, and has a stream of the client now.
+    /// Leases the first stream of a connection that was idle.
     ///
     /// - Returns: Whether it is an HTTP/2 connection.
     @discardableResult
@@ -527,9 +531,9 @@ extension PoolState {
         return true
     }
 
-    /// The request of a stream is over. Report it once for each, also when the connection has ended.
+    /// A stream's request is over. Call this once for each stream, even if the connection has ended.
     ///
-    /// - Parameter client: The one that the stream was leased to.
+    /// - Parameter client: The client that the stream was leased to.
     mutating func streamEnded(_ id: ConnectionID, of client: PoolClient, _ situation: PoolSituation) -> PoolReturn {
         leases.remove(client, .stream)
         guard isKnown(id), let streams = connections[id.index].streams, streams.count > 0 else { return .close }
@@ -545,10 +549,10 @@ extension PoolState {
 
     // MARK: Opening
 
-    /// A connection may be opened for one more request.
+    /// Whether a connection may be opened for one more request.
     private var mayOpen: Bool { !rules.opensOneAtATime || speaksHTTP1 || openingCount == 0 }
 
-    /// The next one of those that waited for a connection which could not be opened.
+    /// The next waiter that fails because the connection that it waited for could not be opened.
     private mutating func nextFailing() -> WaiterTicket? {
         failingWaiters -= 1
         guard let (ticket, _) = waiters.popFirst() else {
@@ -567,10 +571,9 @@ extension PoolState {
     /// A request needs a connection.
     ///
     /// - Parameters:
-    ///   - isUrgent: No connection that was open already: the last one died under this request, which has waited for that one. Any
-    ///     other request comes behind those that wait, also when a connection has just become free: they are served on the turn
-    ///     that is about to come.
-    ///   - isPrivate: No connection that was open already, and it will not be put back: see
+    ///   - isUrgent: The request has lost its connection. It needs a new one and goes first, since it has waited before. Any other
+    ///     request comes after those that wait, even if a connection has just become free: they are served in the next turn.
+    ///   - isPrivate: The request needs a new connection, which is not put back into the pool: see
     ///     ``keepPrivate(_:keepAliveSeconds:_:)``.
     mutating func connect(
         client: String?,
@@ -593,7 +596,7 @@ extension PoolState {
 
     mutating func placeAnswered(isGranted: Bool, _ situation: PoolSituation) -> PoolStep {
         defer { checkInvariants() }
-        // The budget is asked once for one place.
+        // The budget is asked for one place at a time.
         if isGranted { placeCount += 1 } else { place = .asked }
         guard let newcomer else {
             hasGrant = hasGrant || isGranted
@@ -604,7 +607,7 @@ extension PoolState {
     }
 
     private mutating func admit(_ newcomer: Newcomer) -> PoolStep {
-        // It may have the place of a connection that it cannot use.
+        // It cannot use an idle connection, but may get the place of one.
         if newcomer.needsNew || !kept.isEmpty { wantsTurn = true }
         let areOthersBlocked = waiters.isEmpty || areWaitersBlocked
         let isBlocked = areOthersBlocked && !canServe(newcomer)
@@ -614,14 +617,14 @@ extension PoolState {
             return .wait(ticket)
         case .displaced(let displaced, _, let ticket):
             areWaitersBlocked = isBlocked
-            // The one that leaves may have been the only one that could be served.
+            // The displaced one may have been the only waiter that could be served.
             if leases.isShared { wantsTurn = true }
             return .displace(displaced, by: ticket)
         case .refused: return .refuseNewcomer(.full)
         }
     }
 
-    /// Its client is within its share.
+    /// Whether the waiter's client is within its share.
     private func canServe(_ waiter: Newcomer) -> Bool {
         leases.allowsOneMore(waiter.client, expectedLease(of: waiter))
     }
@@ -632,7 +635,7 @@ extension PoolState {
 
     // MARK: Waiters that leave
 
-    /// The request waits no longer; without effect when its turn has come.
+    /// The request stops waiting. No effect if it is no longer in the queue.
     mutating func leave(_ ticket: WaiterTicket, _ situation: PoolSituation) -> PoolStep {
         guard waiters.remove(ticket) != nil else { return .nothing }
         wantsTurn = true
@@ -648,7 +651,7 @@ extension PoolState {
 
     // MARK: Turns
 
-    /// The place that was asked for; it is this pool's.
+    /// The pool gets the place that it asked for.
     mutating func placeGranted(_ situation: PoolSituation) -> PoolStep {
         place = .none
         placeCount += 1
@@ -665,14 +668,14 @@ extension PoolState {
     }
 
     private mutating func needsTurn(_ situation: PoolSituation) -> Bool {
-        // When no request waits, other pools may have the idle connections.
+        // If no request waits, other pools may have the idle connections.
         let isSpare = !idle.isEmpty && isRetired || hasSpare && situation.othersWait
         guard !waiters.isEmpty || isSpare, !isTurnScheduled else { return false }
         isTurnScheduled = true
         return true
     }
 
-    /// What is to be done next. Every step leaves the state whole, so that events can come between two steps.
+    /// The next step. Each step leaves the state consistent, so other events may be reported between two steps.
     mutating func next(_ situation: PoolSituation) -> PoolStep {
         defer { checkInvariants() }
         if failingWaiters > 0, let ticket = nextFailing() { return .fail(ticket) }
@@ -687,8 +690,8 @@ extension PoolState {
         }
         if isInTurn { endTurn() }
         if isRetired, isSparing {
-            // The waiter that a connection was put back for has left meanwhile, or its client is over its share.
-            if areAllBlocked, !idle.isEmpty { return .close(leaseOldest()) }
+            // The waiter for which the connection was put back has left in the meantime, or its client is over its share.
+            if areAllBlocked, !idle.isEmpty { return .close(takeOldest()) }
             isSparing = false
         }
         if isSparing {
@@ -712,7 +715,7 @@ extension PoolState {
         }
         if !waiter.needsNew, let slot = idle.last, connections[Int(slot)].streams?.hasRoom ?? true {
             let id = self.id(of: slot)
-            // Always looked at: the request may not be one that can be sent again.
+            // Always looked at, because the request may not be repeatable.
             let action = take(
                 for: .uncounted,
                 mayRepeat: false,
@@ -731,7 +734,8 @@ extension PoolState {
         if place == .none, mayOpen { return askForPlace() }
         isInTurn = false
         guard place == .asked, hasSpare else { return .nothing }
-        // Only one that needs a new connection finds an idle one here. It takes the place, and holds up no waiter behind it.
+        // Only a waiter that needs a new connection gets here while one is idle. It takes that one's place, so that it does not
+        // hold up the waiters behind it.
         return mayClose(at: situation.now, for: .own) ? .askForOwnPlace : spareLater(situation)
     }
 
@@ -740,14 +744,14 @@ extension PoolState {
         isSparing = areAllBlocked
     }
 
-    /// The first one whose client is within its share.
+    /// The first waiter whose client is within its share.
     private var firstWaiter: (ticket: WaiterTicket, element: Newcomer)? { waiters.first { canServe($0) } }
 
     mutating func looked(isUsable: Bool, at id: ConnectionID, _ situation: PoolSituation) -> PoolStep {
         defer { checkInvariants() }
         guard isUsable else { return next(situation) }
-        // Shares change on other loops at any time, so another waiter may be the first one now. A used connection is not for
-        // each of them.
+        // Shares change on other loops at any time, so another waiter may be first now. Not every waiter can use an idle
+        // connection.
         let first = waiters.first { !$0.needsNew && canServe($0) }
         guard let (ticket, waiter) = first else { return .close(id) }
         waiters.pop(ticket)
@@ -760,12 +764,12 @@ extension PoolState {
         guard isGranted, hasSpare else { return next(situation) }
         defer { checkInvariants() }
         place = .onItsWay
-        return .close(leaseOldest())
+        return .close(takeOldest())
     }
 
-    /// What belongs to the end of every event.
+    /// The last step of every event.
     private mutating func settle(_ situation: PoolSituation) -> PoolStep {
-        // Otherwise other pools would close connections for a place that no waiter may have.
+        // Otherwise other pools would close connections for a place that no waiter may use.
         if areAllBlocked, place == .asked { return .withdrawRequest }
         if !waiters.isEmpty, areWaitersBlocked, !isSpareScheduled {
             isSpareScheduled = true
@@ -784,13 +788,13 @@ extension PoolState {
         return needsTurn(situation) ? .serveLater : .nothing
     }
 
-    /// - Parameter inTime: No place was on its way yet.
+    /// - Parameter inTime: Whether no place had been promised yet.
     mutating func requestWithdrawn(inTime: Bool, _ situation: PoolSituation) -> PoolStep {
         place = inTime ? .none : .onItsWay
         return next(situation)
     }
 
-    // MARK: Sparing connections for other loops
+    // MARK: Giving connections to other loops
 
     /// A pool of another loop waits for a place.
     mutating func othersBeganToWait(_ situation: PoolSituation) -> PoolStep {
@@ -805,7 +809,7 @@ extension PoolState {
         return next(situation)
     }
 
-    /// The connections that have rested longest go first.
+    /// Gives away idle connections, those that have rested longest first.
     private mutating func spareIdle(_ situation: PoolSituation) -> PoolStep {
         guard areAllBlocked, situation.othersWait, hasSpare else {
             isSparing = false
@@ -820,7 +824,7 @@ extension PoolState {
             let step = spareLater(situation)
             return step == .nothing ? next(situation) : step
         }
-        return .close(leaseOldest())
+        return .close(takeOldest())
     }
 
     private mutating func spareLater(_ situation: PoolSituation) -> PoolStep {
@@ -832,8 +836,8 @@ extension PoolState {
 
     // MARK: Connections without a request
 
-    /// A client that is over its share with connections that it does not use waits for nothing else: the one of them that has rested
-    /// longest is closed.
+    /// Closes a private connection, the one that has rested longest, of a client that waits because its unused connections count
+    /// towards its share.
     private mutating func closeKeptOfWaiters(_ situation: PoolSituation) -> PoolStep {
         let place = kept.firstIndex { slot in
             let connection = connections[Int(slot)]
@@ -841,9 +845,9 @@ extension PoolState {
                 && waiters.held(by: leases.name(of: connection.client)) > 0
         }
         guard let place else { return .nothing }
-        // Its end leads to the next turn.
+        // The end of the connection causes the next turn.
         isInTurn = false
-        return .close(leaseKept(at: place))
+        return .close(takeKept(at: place))
     }
 
     private enum Need {
@@ -853,7 +857,7 @@ extension PoolState {
 
     private var hasSpare: Bool { !idle.isEmpty || !kept.isEmpty }
 
-    /// Whether ``leaseOldest()`` may be closed for another request.
+    /// Whether the oldest connection may be closed for another request.
     private func mayClose(at now: MonotonicTime, for need: Need) -> Bool {
         guard let slot = idle.first ?? kept.first else { return false }
         let rest = now - connections[Int(slot)].restsSince
@@ -865,25 +869,25 @@ extension PoolState {
 // MARK: Closing
 
 extension PoolState {
-    /// A reload has no use for the pool: no connection is kept beyond the requests that are under way. Close what
-    /// ``nextToClose()`` names.
+    /// The configuration no longer uses the pool: connections are closed once their current requests are over. Then close what
+    /// ``nextToClose()`` returns.
     mutating func retire() { isRetired = true }
 
-    /// An idle or kept connection, for a shell that closes all of them.
+    /// Takes an idle or kept connection, for a shell that closes all of them.
     mutating func nextToClose() -> ConnectionID? {
         defer { checkInvariants() }
-        return hasSpare ? leaseOldest() : nil
+        return hasSpare ? takeOldest() : nil
     }
 
-    /// The connection that has rested longest; a private one where all are.
-    private mutating func leaseOldest() -> ConnectionID {
-        guard !idle.isEmpty else { return leaseKept(at: 0) }
-        return leased(idle.removeFirst())
+    /// Takes the connection that has rested longest, to be closed. A private one only if there is no other.
+    private mutating func takeOldest() -> ConnectionID {
+        guard !idle.isEmpty else { return takeKept(at: 0) }
+        return taken(idle.removeFirst())
     }
 
-    private mutating func leaseKept(at place: Int) -> ConnectionID { leased(kept.remove(at: place)) }
+    private mutating func takeKept(at place: Int) -> ConnectionID { taken(kept.remove(at: place)) }
 
-    private mutating func leased(_ slot: Int32) -> ConnectionID {
+    private mutating func taken(_ slot: Int32) -> ConnectionID {
         connections[Int(slot)].phase = .leased
         return id(of: slot)
     }
@@ -894,24 +898,24 @@ extension PoolState {
 extension PoolState {
     /// What holds after each event, also between two steps.
     private func checkInvariants() {
-        assert(placeCount == inUse + (hasGrant ? 1 : 0), "The pool has another number of places than it uses.")
-        assert(isInBudget || placeCount == 0 && place == .none, "The budget knows nothing of a place.")
+        assert(placeCount == inUse + (hasGrant ? 1 : 0), "The pool counts more or fewer places than it uses.")
+        assert(isInBudget || placeCount == 0 && place == .none, "The pool has a place but has not joined the budget.")
         assert(openingCount >= 0 && failingWaiters >= 0, "A count is below zero.")
         assert(idle.count + kept.count + shared.count + openingCount <= inUse, "A connection is in two lists.")
-        assert(are(idle, in: .idle) && are(kept, in: .kept), "A connection rests, and is in use.")
-        assert(are(shared, in: .shared), "A connection is in the list of those that take streams, and takes none.")
+        assert(are(idle, in: .idle) && are(kept, in: .kept), "A connection that rests is in use.")
+        assert(are(shared, in: .shared), "A connection in the list `shared` takes no streams.")
         assert(freeSlots.last.map { are([$0], in: .none) } ?? true, "A connection has a slot that is free.")
         assert(idle.last.map { connections[Int($0)].client == .uncounted } ?? true, "A client uses an idle connection.")
         assert(
             shared.last.map { (connections[Int($0)].streams?.count ?? 0) > 0 } ?? true,
             "A connection without streams is not idle."
         )
-        assert(connections.count > 8 || hasEachInItsList, "A connection was lost, or is in a list twice.")
+        assert(connections.count > 8 || hasEachInItsList, "A connection is missing from its list, or in it twice.")
     }
 
     private var inUse: Int { connections.count - freeSlots.count }
 
-    /// Looks at a few of each end: there may be thousands.
+    /// Checks a few at each end, since there may be thousands.
     private func are(_ slots: [Int32], in phase: Connection.Phase) -> Bool {
         slots.prefix(4).allSatisfy { connections[Int($0)].phase == phase }
             && slots.suffix(4).allSatisfy { connections[Int($0)].phase == phase }
@@ -924,20 +928,20 @@ extension PoolState {
 
     private func count(_ phase: Connection.Phase) -> Int { connections.count { $0.phase == phase } }
 
-    /// Something that is about to happen leads to the next look at those who wait.
+    /// Whether an event is about to come that serves the waiters.
     private var isTurnComing: Bool {
         isTurnScheduled || isSpareScheduled || place != .none || openingCount > 0
     }
 }
 
 extension MonotonicTime {
-    /// Later than every time.
+    /// Later than any other time.
     fileprivate static let never = MonotonicTime(nanoseconds: .max)
 }
 
 /// When a connection takes no more requests (`limits.connection_max_age`).
 enum ConnectionAge {
-    /// - Parameter jitter: A random number. It takes up to a tenth off the life of the connection, so that those which were
+    /// - Parameter jitter: A random number. It shortens the life of a connection by up to a tenth, so that connections which were
     ///   opened together do not end together.
     static func end(_ maximum: Duration, jitter: UInt64, from now: MonotonicTime) -> MonotonicTime {
         now + maximum - maximum / 10 * Int(jitter & 1023) / 1024
@@ -949,37 +953,36 @@ enum ConnectionAge {
 /// Names a connection of a pool from the first attempt to open it until its end.
 struct ConnectionID: Hashable, Sendable {
     let slot: Int32
-    /// Slots are used again.
+    /// Tells the connections apart that use a slot one after the other.
     let number: UInt32
 
-    /// Where the shell keeps the connection in an array: numbers of connections that have ended are used again.
+    /// The connection's place in an array of the shell. It is used again after the connection has ended.
     var index: Int { Int(slot) }
 }
 
-/// What the pool reads from outside at an event.
+/// What the pool needs to know about the outside at an event.
 struct PoolSituation: Hashable, Sendable {
     var now: MonotonicTime
     /// A pool of another event loop waits for a place.
     var othersWait: Bool
 }
 
-/// What becomes of an idle connection that would be taken for a request.
+/// What to do with an idle connection that a request is about to take.
 enum IdleConnectionAction: Hashable, Sendable {
     case lease
-    /// Lease it, unless its end or bytes that were not asked for have come. Otherwise close it.
+    /// Lease it, unless its end or bytes without a request have arrived. Then close it.
     case look
-    /// It has rested for as long as it may, or is too old.
+    /// It has rested too long or is too old.
     case close
-    /// It has ended already. ``PoolState/ended(_:_:)`` follows as usual.
+    /// It has already ended. ``PoolState/ended(_:_:)`` follows as usual.
     case gone
 }
 
-/// What becomes of a connection whose request is over.
+/// What to do with a connection whose request is over.
 enum PoolReturn: Hashable, Sendable {
-    /// It waits in the pool. When it still does at this time, close it and report
-    /// ``PoolState/removeIdle(_:)``.
+    /// It waits in the pool. If it still does at this time, report ``PoolState/removeIdle(_:)`` and close it.
     case rest(until: MonotonicTime, servesLater: Bool)
-    /// Ask the budget whether the connection is to be closed for another loop that waits. If so close it, else put it back
+    /// Ask the budget whether the connection is to be closed for another loop that waits. If so, close it; if not, put it back
     /// again with `wasOffered`.
     case offer
     case close
@@ -987,30 +990,31 @@ enum PoolReturn: Hashable, Sendable {
     case goOn(servesLater: Bool)
 }
 
-/// What the shell of a pool does next. After each step but ``nothing``, report its answer or call ``PoolState/next(_:)``.
+/// What the shell of a pool does next. After each step except ``nothing``, report its answer or call ``PoolState/next(_:)``.
 enum PoolStep: Hashable, Sendable {
     case nothing
 
     // MARK: Newcomers
 
-    /// Open a connection for the waiter; nil is the request that has just come. There is a place for it.
+    /// Open a connection for the waiter, or for the new request if nil. There is a place for it.
     case dial(ConnectionID, for: WaiterTicket?)
-    /// The request that has just come waits, under a deadline.
+    /// The new request waits, with a deadline.
     case wait(WaiterTicket)
-    /// The request that has just come waits. The other one is refused for it.
+    /// The new request waits. The other one is refused to make room for it.
     case displace(WaiterTicket, by: WaiterTicket)
     case refuseNewcomer(PoolRefusal)
 
     // MARK: Waiters
 
     case refuse(WaiterTicket, PoolRefusal)
-    /// The connection that the waiter waited for could not be opened: it fails for the same reason.
+    /// The waiter fails for the same reason as the connection that it waited for.
     case fail(WaiterTicket)
-    /// Look whether the connection has ended, or has brought bytes that were not asked for, and close it if so. Answer:
-    /// ``PoolState/looked(isUsable:_:)``.
+    /// Look whether the connection has ended or bytes without a request have arrived. If so, close it. Answer:
+    /// ``PoolState/looked(isUsable:at:_:)``.
     case look(ConnectionID)
     case lease(ConnectionID, to: WaiterTicket)
-    /// Report ``PoolState/serve(_:)`` on a turn of its own: the caller is still busy with the connection it has put back.
+    /// Report ``PoolState/serve(_:)`` in a later turn of the loop: the caller is still busy with the connection that it has put
+    /// back.
     case serveLater
 
     // MARK: Connections
@@ -1021,12 +1025,12 @@ enum PoolStep: Hashable, Sendable {
 
     // MARK: The budget that all loops share
 
-    /// Join the budget if need be, and ask it for a place. Answer: ``PoolState/placeAnswered(isGranted:_:)``.
+    /// Join the budget if necessary, and ask it for a place. Answer: ``PoolState/placeAnswered(isGranted:_:)``.
     case askForPlace
-    /// Ask the budget to pass the place of a connection that this pool closes to this pool. Answer:
+    /// Ask the budget to let this pool keep the place of a connection that it closes. Answer:
     /// ``PoolState/ownPlaceAnswered(isGranted:_:)``.
     case askForOwnPlace
-    /// The place that was asked for is not needed. Answer: ``PoolState/requestWithdrawn(inTime:_:)``.
+    /// The place that was asked for is no longer needed. Answer: ``PoolState/requestWithdrawn(inTime:_:)``.
     case withdrawRequest
     case giveBackPlace
     /// Ask the budget whether a loop that waits can have the place of an idle connection. Answer:
@@ -1038,9 +1042,9 @@ enum PoolStep: Hashable, Sendable {
 
 /// Why a request gets no connection.
 enum PoolRefusal: Hashable, Sendable {
-    /// There are as many connections and waiters as there may be.
+    /// The limits of connections and waiters are reached.
     case full
-    /// Likewise, and the client holds more places than others.
+    /// The limits are reached, and this client has more waiters than others.
     case displaced
     /// No connection became free in time.
     case timedOut

@@ -3,8 +3,8 @@ import NIOCore
 
 /// The connections of one event loop to one target. A proxied request never changes its thread.
 ///
-/// ``PoolState`` decides everything. This shell has the connections and the requests that wait. It tells the state what happens,
-/// and does what the state answers.
+/// ``PoolState`` decides everything. This shell holds the connections and the waiting requests. It tells the state what happens and
+/// carries out what the state returns.
 final class UpstreamPool {
     typealias Done = (Result<any UpstreamStream, GatewayProblem>) -> Void
 
@@ -16,27 +16,27 @@ final class UpstreamPool {
     private let connectTimeout: Duration
     let deadlines: DeadlineQueue
     let flushes: FlushQueue
-    /// All HTTP/2 connections of the event loop, those of other pools included.
+    /// All HTTP/2 connections of the event loop, including those of other pools.
     let upstreams: SharedUpstreams
     private let dialer: Dialer
-    /// The account of ``state``, which names clients.
+    /// The account of ``state``, which looks up clients by name.
     private let leases: ClientLeases
-    /// The client that was named last, in that account: mostly the next request is its, too.
+    /// The client that was looked up last. The next request is usually from the same one.
     private var lastClient: (name: String, client: PoolClient)?
     private var state: PoolState
     /// HTTP/1.1 connections by ``ConnectionID/index``.
     private var connections: [HTTP1UpstreamConnection?] = []
     /// HTTP/2 connections, which carry many requests each, by ``ConnectionID/index``.
     private var sharedConnections: [HTTP2UpstreamConnection?] = []
-    /// Why the last attempt to open a connection failed: for those that waited for the same one.
+    /// Why the last attempt to open a connection failed, for the other requests that waited for it.
     private var lastFailure: GatewayProblem?
-    /// The last HTTP/2 connection of the upstream took no WebSocket (RFC 8441 section 3).
+    /// The upstream's last HTTP/2 connection did not support WebSocket (RFC 8441 section 3).
     private(set) var lacksWebSocket = false
     private var waiting: [WaiterTicket: ConnectionRequest] = [:]
-    /// While the budget knows this pool. Keeps the pool alive.
+    /// Set while the pool has joined the budget, which keeps the pool alive.
     private var handle: ConnectionBudget.PoolHandle?
 
-    /// - Parameter server: The target, where no route leads to it.
+    /// - Parameter server: The target, if it has no route.
     init(target: UpstreamTarget, server: TunnelDestination? = nil, worker: Worker, shared: ProxyShared) {
         self.target = target
         mayUseHTTP2 = target.version != .http1
@@ -60,7 +60,7 @@ final class UpstreamPool {
 
     var key: UpstreamTarget.Key { target.key }
 
-    /// The target, where no route leads to it; with the address that was dialled last.
+    /// The target if it has no route, with the address that was dialled last.
     var server: TunnelDestination? { dialer.server }
 
     private var now: MonotonicTime { MonotonicTime(clock.now) }
@@ -76,10 +76,10 @@ final class UpstreamPool {
 
     // MARK: Idle connections
 
-    /// A connection that was open a moment ago; it may still end on first use. None while other requests wait for one, and none
-    /// for a client that is over its share.
+    /// A connection that was open a moment ago. It may turn out to be closed on first use. nil while other requests wait for one,
+    /// and for a client that is over its share.
     ///
-    /// - Parameter mayRepeat: The request may be sent again if the connection turns out to have ended.
+    /// - Parameter mayRepeat: Whether the request may be sent again if the connection turns out to be closed.
     func takeIdle(for name: String?, mayRepeat: Bool) -> (any UpstreamStream)? {
         let now = now
         let client = client(name)
@@ -97,7 +97,7 @@ final class UpstreamPool {
             )
             switch action {
             case .lease: return candidate
-            // Bytes that came before the request are no answer to it, and their event may come after that of the request.
+            // Bytes that arrived before the request do not answer it, but NIO may report them only after the request was sent.
             case .look:
                 guard candidate.hasInput else { return candidate }
                 candidate.abandon(isCut: false)
@@ -108,7 +108,7 @@ final class UpstreamPool {
         return nil
     }
 
-    /// The client in the account. A look-up by name costs a hash.
+    /// The client's entry in the account. A lookup by name costs a hash.
     private func client(_ name: String?) -> PoolClient {
         guard let name else { return leases.client(nil) }
         if let lastClient, lastClient.name == name { return lastClient.client }
@@ -117,16 +117,16 @@ final class UpstreamPool {
         return client
     }
 
-    /// The connection that would be taken is in the middle of a read, where a request comes that its client had sent ahead.
+    /// Whether the connection that would be taken is just being read. This is so if the client had pipelined the request.
     var isBusyReading: Bool { state.latest.flatMap(connection)?.mayBeEnding ?? false }
 
-    /// The request of the connection is over, and it can carry another one.
+    /// The connection's request is over, and it can carry another one.
     func putBack(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?) {
         let answer = state.putBack(id, keepAliveSeconds: keepAliveSeconds, situation)
         settle(connection, id, answer, keepAliveSeconds: keepAliveSeconds)
     }
 
-    /// Does what the state answered about a connection whose request is over.
+    /// Carries out what the state returned for a connection whose request is over.
     ///
     /// - Returns: Whether the connection stays open.
     @discardableResult
@@ -155,7 +155,7 @@ final class UpstreamPool {
     /// The idle connection is about to be closed.
     func removeIdle(_ id: ConnectionID) { state.removeIdle(id) }
 
-    /// A reload has no use for the pool: no connection is kept beyond the requests that are under way.
+    /// The configuration no longer uses the pool: connections are closed once their current requests are over.
     func retire() {
         state.retire()
         closeIdle()
@@ -170,9 +170,9 @@ final class UpstreamPool {
 
     // MARK: Private connections
 
-    /// The request of the private connection is over.
+    /// The private connection's request is over.
     ///
-    /// - Returns: Whether the connection rests until the next one; otherwise it is closed.
+    /// - Returns: Whether the connection stays open for the next one.
     fileprivate func keepPrivate(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?)
         -> Bool
     {
@@ -184,14 +184,14 @@ final class UpstreamPool {
 
     // MARK: Requests
 
-    /// Opens a connection; when there are as many as there may be, waits until one is free.
+    /// Opens a connection. If the limit is reached, waits until one is free.
     ///
     /// - Parameters:
-    ///   - name: Clients that wait take turns, and none gets more than its share.
-    ///   - isFresh: No connection that was open already: the last one died under the request.
+    ///   - name: The client. Clients that wait take turns, and none gets more than its share.
+    ///   - isFresh: The request has lost its connection, so it needs a new one.
     ///   - owner: Gets a new connection that no other client connection uses.
     ///   - done: May be called before this returns.
-    /// - Returns: The ticket of a request that has to wait, to be given up with ``leave(_:)``.
+    /// - Returns: The ticket of a request that has to wait, for ``leave(_:)``.
     func connect(
         client name: String?,
         isFresh: Bool,
@@ -210,7 +210,7 @@ final class UpstreamPool {
         return request.ticket
     }
 
-    /// The request waits no longer; without effect when its turn has come already.
+    /// The request stops waiting. No effect if it no longer waits.
     func leave(_ ticket: WaiterTicket) {
         guard takeWaiting(ticket) != nil else { return }
         run(state.leave(ticket, situation))
@@ -235,13 +235,13 @@ final class UpstreamPool {
 
     // MARK: Steps
 
-    /// Does one step after the other. Requests that are served meanwhile may call this pool.
+    /// Carries out one step after the other. Requests that are served in between may call this pool.
     ///
-    /// - Parameter newcomer: The request that has just come.
+    /// - Parameter newcomer: The new request, if the first step is about one.
     private func run(_ first: PoolStep, for newcomer: ConnectionRequest? = nil) {
         var step = first
         while step != .nothing { step = perform(step, newcomer) }
-        assert(waiting.count == state.waiterCount, "A request waits that the state of the pool does not know of.")
+        assert(waiting.count == state.waiterCount, "The pool and its state disagree about how many requests wait.")
     }
 
     /// - Returns: The next step.
@@ -279,11 +279,11 @@ final class UpstreamPool {
         sharedConnection(id)?.close()
     }
 
-    /// Closes a connection that has ended, or has brought bytes that were not asked for.
+    /// Closes the connection if it has ended or bytes without a request have arrived.
     ///
     /// - Returns: Whether it can be used.
     private func look(at id: ConnectionID) -> Bool {
-        // One with HTTP/2 always reads, so its end is known.
+        // An HTTP/2 connection always reads, so its end is known.
         guard let connection = connection(id) else { return sharedConnection(id)?.isOpen ?? false }
         guard connection.isOpen, !connection.hasInput else {
             connection.abandon(isCut: false)
@@ -354,7 +354,7 @@ final class UpstreamPool {
     ) {
         switch result {
         case .failure(let problem):
-            // Its end follows.
+            // `connectionEnded` follows.
             lastFailure = problem
             request?.finish(.failure(problem))
         case .success(.http1(let connection)):
@@ -391,7 +391,7 @@ final class UpstreamPool {
 
     // MARK: Streams
 
-    /// The request of a stream is over.
+    /// A stream's request is over.
     func streamEnded(_ connection: HTTP2UpstreamConnection, of client: PoolClient) {
         settle(connection, connection.id, state.streamEnded(connection.id, of: client, situation))
     }
@@ -400,13 +400,13 @@ final class UpstreamPool {
         run(state.streamLimitChanged(id, to: limit, situation))
     }
 
-    /// The settings of a new HTTP/2 connection have come.
+    /// A new HTTP/2 connection has received the upstream's settings.
     func learned(takesWebSocket: Bool) { lacksWebSocket = !takesWebSocket }
 
-    /// The upstream is trusted and shows a key that is not among the pinned ones.
+    /// The upstream's certificate is trusted, but its key is not among the pinned ones.
     func showedWrongKey(_ seen: CertificatePin) { dialer.showedWrongKey(seen) }
 
-    /// The upstream takes no more streams on the connection.
+    /// The upstream accepts no more streams on the connection.
     func retire(_ connection: HTTP2UpstreamConnection) {
         if state.retireConnection(connection.id) { connection.close() }
     }
@@ -426,7 +426,7 @@ final class UpstreamPool {
         return budget.yieldConnection(by: handle, isIdle: isIdle)
     }
 
-    /// The place that was waited for; it is this pool's.
+    /// The pool gets the place that it waited for.
     func placeGranted() { run(state.placeGranted(situation)) }
 
     /// A pool of another event loop waits for a place.
@@ -444,16 +444,16 @@ extension HTTP2UpstreamConnection: PooledConnection {
     fileprivate func close() { close(.noError) }
 }
 
-/// A request that needs a connection and has found none.
+/// A request that needs a connection and has not found one.
 private final class ConnectionRequest: DeadlineKeeper {
     private let pool: UpstreamPool
     private let timer: DeadlineTimer
     private let done: UpstreamPool.Done
     /// The client that the connection or stream counts for.
     let client: PoolClient
-    /// The owner of the connection, if it is to be a private one.
+    /// The owner, if the connection is to be a private one.
     let owner: PrivateConnection?
-    /// While it waits for its turn.
+    /// Set while the request waits for its turn.
     private(set) var ticket: WaiterTicket?
 
     init(
@@ -501,10 +501,10 @@ extension PoolRefusal {
 
 /// The upstream connection of one client connection, for routes with `connection_auth: true`.
 ///
-/// NTLM and Negotiate authenticate a connection. The upstream would take another client on it for the client that has
-/// authenticated. So the connection is opened for one client connection and one client's name, and it does not return
-/// to a pool between requests. It ends with the client connection, with a reload and with a drain. It counts as a
-/// connection of its pool.
+/// NTLM and Negotiate authenticate a connection, and the upstream would mistake another client on it for the one that has
+/// authenticated. Therefore it is opened for one client connection and one client's name, and is not returned to the pool between
+/// requests. It is closed with the client connection, after a reload and when the gateway drains. It counts as a connection of the
+/// pool.
 final class PrivateConnection {
     private let pool: UpstreamPool
     private let client: String?
@@ -518,13 +518,13 @@ final class PrivateConnection {
         self.client = client
     }
 
-    /// Whether the requests of this client to this pool use it.
+    /// Whether requests of this client to this pool use it.
     func serves(_ pool: UpstreamPool, _ client: String?) -> Bool { self.pool === pool && self.client == client }
 
-    /// The connection is in the middle of a read, where a request comes that its client had sent ahead.
+    /// Whether the connection is just being read. This is so if the client had pipelined the request.
     var isBusyReading: Bool { idle?.mayBeEnding ?? false }
 
-    /// The connection, if there is one that has not ended.
+    /// The connection, if there is one and it has not ended.
     func takeIdle() -> HTTP1UpstreamConnection? {
         guard let connection = idle.take(), connection.isOpen else { return nil }
         if let id = connection.id { pool.takePrivate(id) }
@@ -533,7 +533,7 @@ final class PrivateConnection {
         return nil
     }
 
-    /// The request of the connection is over, and it can carry another one.
+    /// The connection's request is over, and it can carry another one.
     func putBack(_ connection: HTTP1UpstreamConnection, _ id: ConnectionID, keepAliveSeconds: Int?) {
         guard !isClosed, idle == nil else { return connection.close() }
         if pool.keepPrivate(connection, id, keepAliveSeconds: keepAliveSeconds) { idle = connection }
@@ -545,7 +545,7 @@ final class PrivateConnection {
 
     func closeIdle() { idle.take()?.closeIdle() }
 
-    /// The client connection has no use for it any more. A request that is under way is the last.
+    /// The client connection no longer uses it. A request in progress is the last one.
     func close() {
         isClosed = true
         closeIdle()

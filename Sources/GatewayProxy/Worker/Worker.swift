@@ -63,7 +63,7 @@ final class Worker {
         for connection in Array(connections.values) { connection.followReload(withdrawal) }
         endTunnels { tunnel in
             let exchange = tunnel.exchange
-            let verdict = verdict(on: exchange, exchange.client.request, from: exchange.client.identity)
+            let verdict = verdict(on: exchange, exchange.client.request, from: exchange.client.connectionContext)
             return exchange.isOver(by: withdrawal(exchange.shared), verdict)
         }
         for tunnel in Array(tunnels.values) { tunnel.followReload(to: shared) }

@@ -79,6 +79,9 @@ extension AuthStrategy {
     package func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? { nil }
 }
 
+/// What a strategy does with a request.
+///
+/// The decoders of `renew` and of a route's headers extend it in their own files, with what only they ask.
 package enum AuthBehavior: Sendable {
     /// Forwards the request as it is.
     case none
@@ -204,6 +207,15 @@ extension AuthBehavior {
     package var subject: String? {
         guard case .token(let grant) = self else { return nil }
         return grant.identity.subject
+    }
+
+    /// The endpoints to which its grant, and the grants that this one is made from, send requests.
+    package var authorityEndpoints: [AuthorityEndpoint] {
+        switch self {
+        case .none, .fixed, .onChallenge: []
+        case .token(let grant): grant.authorityEndpoints
+        case .tokens(let grants): grants.authorityEndpoints
+        }
     }
 }
 

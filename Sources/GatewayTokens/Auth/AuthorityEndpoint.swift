@@ -184,17 +184,6 @@ private struct PathReader {
     }
 }
 
-extension AuthBehavior {
-    /// Where its grant, and those that it is made from, send requests.
-    package var authorityEndpoints: [AuthorityEndpoint] {
-        switch self {
-        case .none, .fixed, .onChallenge: []
-        case .token(let grant): grant.authorityEndpoints
-        case .tokens(let grants): grants.authorityEndpoints
-        }
-    }
-}
-
 extension [AuthorityEndpoint] {
     /// The endpoints at these URLs, without those that are nil.
     package init(_ urls: AuthorityURL?...) { self = urls.compactMap { $0.map { AuthorityEndpoint($0) } } }

@@ -89,6 +89,15 @@ extension GrantAttempt {
         isRefreshTokenRefused = error.endsRefreshToken
         outputs = [:]
     }
+
+    /// The refresh token for the next renewal, from an answer of this attempt. It is kept even if the attempt fails, because the one that
+    /// was sent is spent.
+    ///
+    /// nil once the attempt obtains a token in another way: a refresh token from there belongs to a token that does not exist yet.
+    package var nextRefreshToken: Secret? {
+        get { restartedAfterStep == nil ? outputs["renewal"] : nil }
+        set { outputs["renewal"] = newValue }
+    }
 }
 
 extension RefreshError {
@@ -131,29 +140,5 @@ extension RevocationAnswer {
         } else {
             self = .failure(reply.refusalToRevoke(by: "The authority"))
         }
-    }
-}
-
-extension TokenReply {
-    /// Some refuse to end a token that they do not know, which is what was wanted.
-    package var saysThatTheTokenIsUnknown: Bool {
-        let code = document?["error"]?.string
-        return status == 400 && (code == "invalid_token" || code == "invalid_grant")
-    }
-
-    /// - Parameter authority: Who answered, as a sentence begins.
-    package func refusalToRevoke(by authority: String) -> GatewayProblem {
-        let code = OAuthErrorCode.allowListed(document?["error"]?.string)
-        let cause = GatewayProblem.Cause(code: code, httpStatus: status)
-        let answer = (["status \(status)"] + [code].compactMap(\.self)).joined(separator: ", ")
-        guard status != 429, status < 500 else {
-            let detail = "\(authority) does not revoke tokens at the moment (\(answer))."
-            return GatewayProblem(.tokenTemporarilyUnavailable, detail, cause: cause)
-        }
-        return GatewayProblem(
-            .credentialMisconfigured,
-            "\(authority) refused to revoke the token (\(answer)).",
-            cause: cause
-        )
     }
 }

@@ -37,15 +37,6 @@ extension TokenGrants {
     package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
 
-/// One token for each scope that upstreams ask for in a challenge.
-protocol ChallengeGrants: TokenGrants, ChallengeRule {}
-
-extension ChallengeGrants {
-    package var naming: TokenNaming { .challenge(self) }
-    package var keyName: String { "scope" }
-    package var limitKey: String? { nil }
-}
-
 /// One token for each subject, of which there are many: a header field of the request says whose token it goes with.
 package protocol SubjectGrants: TokenGrants {
     /// The name of that field.

@@ -2,6 +2,8 @@ package import GatewayConfiguration
 package import GatewayHTTP
 
 /// A credential as the configuration declares it.
+///
+/// Decoding, digests and `whoami` extend it in their own files: they belong to other targets or to longer concerns.
 package struct CredentialPlan: Sendable {
     package var name: String
     package var strategyKind: String

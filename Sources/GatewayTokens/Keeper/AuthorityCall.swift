@@ -1,7 +1,7 @@
 import GatewayHTTP
 import ServiceLifecycle
 
-/// Carries out one attempt: asks the authority, or runs the program, step by step.
+/// Carries out one attempt, step by step: calls the authorization server, or runs the program.
 struct AuthorityCall {
     enum Outcome {
         /// - Parameters:
@@ -22,7 +22,7 @@ struct AuthorityCall {
 
     let context: KeeperContext
 
-    /// Takes every step of an attempt, all of them within one deadline.
+    /// Takes all steps of an attempt, within one deadline.
     func perform(_ first: GrantStep, in begun: GrantAttempt) async -> Outcome {
         switch first {
         case .request(let request): return await ask(from: .request(request), in: begun)
@@ -46,7 +46,7 @@ struct AuthorityCall {
         case request(TokenRequest)
         case program(TokenProgram)
 
-        /// Whom it asks, as `Proxy-Status` names it; nil for a program.
+        /// The server that it asks, as `Proxy-Status` names it; nil for a program.
         var nextHop: String? { if case .request(let request) = self { request.nextHop } else { nil } }
         /// See ``TokenRequest/secrets``.
         var secrets: [Secret] { if case .request(let request) = self { request.secrets } else { [] } }
@@ -106,15 +106,15 @@ struct AuthorityCall {
         }
     }
 
-    /// - Returns: nil when the token is over already. That of a pair that rotates is taken for one whose end is not stated:
-    ///   it may be the clocks, and the pair must not be lost.
+    /// - Returns: nil if the token has already expired. But an expired token with a refresh token that rotates is treated as one without
+    ///   an expiry: the clocks may differ, and the refresh token must not be lost.
     private func live(_ token: TokenSet, at now: UnixTime) -> TokenSet? {
         guard let end = token.expiresAt, end <= now else { return token }
         guard context.grant.rotatesRefreshToken else { return nil }
         var live = token
         live.expiresAt = nil
         live = context.grant.completing(live)
-        // The end may be that of its own exp claim.
+        // The expiry may come from its own exp claim.
         if let end = live.expiresAt, end <= now { live.expiresAt = nil }
         let instead = live.expiresAt == nil ? "it is used until it is rejected" : "the configured lifetime counts"
         var remarks = ["the token is over already by its stated end; \(instead)"]
@@ -122,13 +122,13 @@ struct AuthorityCall {
         return live
     }
 
-    /// At shutdown no request waits any more: a call is given up, unless it spends a refresh token.
+    /// At shutdown no request waits any more, so a call is cancelled, unless it spends a refresh token.
     private func answer(to question: Question, within deadline: Duration) async -> Result<TokenReply, NoAnswer> {
         guard !context.grant.rotatesRefreshToken else { return await ask(question, deadline: deadline) }
         return await cancelWhenGracefulShutdown { await ask(question, deadline: deadline) }
     }
 
-    /// Neither the authority nor the program answered: what that means for the credential.
+    /// Neither the server nor the program answered, and what this means for the credential.
     private struct NoAnswer: Error {
         let explained: TokenFailure
         let code: String?

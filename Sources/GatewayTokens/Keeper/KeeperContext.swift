@@ -9,7 +9,7 @@ final class PublishedToken: Sendable {
     private let offered = Mutex<Credential?>(nil)
     private let knownRevision = Atomic<Int64>(0)
 
-    /// A copy of what the machine would answer, so that the request path takes no lock that is ever held for long.
+    /// A copy of the machine's answer, so that the request path never takes a lock that may be held for long.
     var credential: Credential? { offered.withLock { $0 } }
 
     /// The revision that the record has, as far as the keeper knows.
@@ -29,12 +29,12 @@ final class PublishedToken: Sendable {
     }
 }
 
-/// What one keeper is given: its grant and its ports. Shared by all that works for the keeper, so it is small wherever it goes.
+/// The grant and the ports of one keeper. A class, so that passing it on is cheap.
 package final class KeeperContext: Sendable {
     let name: String
     let strategyKind: String
     let grant: any TokenGrant
-    /// Whose tokens these are. Kept, because a grant makes all of its identity to say so, and each event asks.
+    /// The subject of the tokens. Kept, because every event needs it and the grant computes its whole identity to tell.
     let subject: String?
     let policy: RenewalPolicy
     let key: CredentialKey
@@ -47,15 +47,16 @@ package final class KeeperContext: Sendable {
     let logger: Logger
     let metrics: KeeperMetrics
     let nonce: @Sendable () -> String
-    let parent: (any ParentCredential)?
+    /// Keeps the token that this one is made from; nil for a grant that needs none.
+    let parent: TokenKeeper?
     let callLimit: SubjectCallLimit?
-    /// Where the client's secret comes from; nil where it is not known.
+    /// Where the client's secret comes from; nil if unknown.
     let secretOrigin: SecretOrigin?
     let published = PublishedToken()
 
     /// - Parameters:
-    ///   - parent: Whose token this one is made from; nil for a grant that needs none.
-    ///   - callLimit: Shared by the subjects of a credential whose requests name them; nil for any other credential.
+    ///   - parent: Keeps the token that this one is made from; nil for a grant that needs none.
+    ///   - callLimit: Shared by all subjects of a credential whose requests name the subject; nil for any other credential.
     ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
     package init(
         name: String,
@@ -70,7 +71,7 @@ package final class KeeperContext: Sendable {
         onAuditFailure: AuditPlan.OnFailure,
         clock: any GatewayClock,
         logger: Logger,
-        parent: (any ParentCredential)? = nil,
+        parent: TokenKeeper? = nil,
         callLimit: SubjectCallLimit? = nil,
         secretOrigin: SecretOrigin? = nil,
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
@@ -95,10 +96,10 @@ package final class KeeperContext: Sendable {
         metrics = KeeperMetrics(credential: callLimit?.name ?? name, strategy: strategyKind)
     }
 
-    /// The ports of another keeper, for a token that is made from its token and not kept. The calls count as the other's.
+    /// The ports of another keeper, for a token that is made from its token and not stored. The calls count as the other keeper's.
     ///
     /// - Parameter parent: The other keeper.
-    init(_ other: KeeperContext, exchangingBy grant: any TokenGrant, from parent: any ParentCredential) {
+    init(_ other: KeeperContext, exchangingBy grant: any TokenGrant, from parent: TokenKeeper) {
         name = "\(other.name).downscope"
         let identity = grant.identity
         strategyKind = identity.strategy
@@ -162,7 +163,7 @@ package final class KeeperContext: Sendable {
             && token.refreshToken == nil
     }
 
-    /// Why the refresh token of a restored record is not sent by itself: see ``RenewalRecord/Hold/restored``.
+    /// Why the refresh token of a restored record is not sent without an operator: see ``RenewalRecord/Hold/restored``.
     var restored: TokenFailure {
         let detail =
             "The refresh token of \(name) comes from a backup and may have been spent since, so the gateway does not send"
@@ -171,10 +172,10 @@ package final class KeeperContext: Sendable {
         return TokenFailure(.loginRequired, problem: GatewayProblem(.reauthorizationRequired, detail))
     }
 
-    /// What follows when a person had it sent all the same.
+    /// The problem if an operator had it sent and the server refused it.
     var restoredAndRefused: String {
         "The refresh token of \(name) comes from a backup, and the authority no longer accepts it: it was spent after the"
-            + " backup, or has ended. A new login is needed."
+            + " backup, or it has expired. A new login is needed."
     }
 
     /// Names the command that a person types, and how the credential works again.

@@ -2,42 +2,42 @@ package import GatewayHTTP
 import ServiceLifecycle
 import Synchronization
 
-/// Runs the keepers: those of the start, those that a reload brings, and those of subjects that requests name.
+/// Runs the keepers: from the start, from reloads, and for subjects that requests name.
 ///
-/// A keeper has a task only while it works: most of ten thousand wait for their next renewal.
+/// A keeper has a task only while it works. Most of ten thousand keepers wait for their next renewal.
 package final class KeeperSupervisor: Service {
-    /// How many keepers of one authority work at a time. Each holds a connection to it while it calls.
+    /// How many keepers of one authorization server work at a time. Each uses a connection to it during a call.
     private static let limitPerAuthority = 256
-    /// How many keepers work at a time. Each has at most one statement under way at the token store, which carries out
-    /// a thousand or more a second and has 5 s for each. Beyond the limit, each authority has a few, so that authorities
-    /// that do not answer stop no other.
+    /// How many keepers work at a time. Each has at most one statement at the token store, which carries out a thousand or more per
+    /// second and has 5 s for each. Beyond the limit, each authorization server still has a few, so that servers that do not answer
+    /// do not stop the others.
     private static let limits = WorkLimits(group: limitPerAuthority, all: 2048, reserved: 8)
 
-    /// What becomes of the notes of a keeper.
-    private enum Notes {
+    /// Whether the buffered events of a keeper are being written.
+    private enum Writing {
         case none
         /// A task writes them.
         case written
-        /// There are more by now: the task goes on.
+        /// There are more now, so the task goes on.
         case writtenAgain
     }
 
     private struct Run {
         let keeper: TokenKeeper
-        /// The runs of the same token that begin one after the other when this one has ended.
+        /// Keepers of the same token. They run one after the other once this one has ended.
         var successors: [TokenKeeper] = []
-        var notes = Notes.none
+        var writing = Writing.none
     }
 
     private struct State {
         var schedule = WorkSchedule<CredentialKey, Origin?>(KeeperSupervisor.limits)
         var runs: [CredentialKey: Run] = [:]
-        /// No run begins any more.
+        /// No more runs begin.
         var isStopping = false
-        /// When the timer fires that is set.
+        /// When the timer fires.
         var timerDue: MonotonicTime?
-        /// The keepers that have notes to write.
-        var notes: [TokenKeeper] = []
+        /// The keepers that have events to write.
+        var writers: [TokenKeeper] = []
     }
 
     private let clock: any GatewayClock
@@ -46,7 +46,7 @@ package final class KeeperSupervisor: Service {
 
     package init(clock: any GatewayClock) { self.clock = clock }
 
-    /// Two must not keep one token at a time: this one begins when the one before, whichever reload dropped it, has ended.
+    /// Two keepers must not keep one token at the same time, so this one begins when an earlier one of the token has ended.
     package func start(_ keeper: TokenKeeper) {
         let isRefused = state.withLock { state in
             guard !state.isStopping else { return true }
@@ -57,7 +57,7 @@ package final class KeeperSupervisor: Service {
             begin(keeper, &state)
             return false
         }
-        // The gateway is stopping: it will not run, and those that wait for it are told so.
+        // The gateway is stopping. The keeper will not run, so its waiting requests are refused.
         if isRefused { return keeper.close() }
         listen(to: keeper)
     }
@@ -77,13 +77,13 @@ package final class KeeperSupervisor: Service {
 
     private func take(_ work: KeeperWork, of keeper: TokenKeeper) {
         state.withLock { state in
-            // A successor is looked at when its turn comes.
+            // A successor works when its turn comes.
             guard let run = state.runs[keeper.key], run.keeper === keeper else { return }
             switch work {
             case .turn(let urgency): state.schedule.wake(keeper.key, urgency)
-            case .notes:
-                if run.notes == .none { state.notes.append(keeper) }
-                state.runs[keeper.key]?.notes = run.notes == .none ? .written : .writtenAgain
+            case .auditEvents:
+                if run.writing == .none { state.writers.append(keeper) }
+                state.runs[keeper.key]?.writing = run.writing == .none ? .written : .writtenAgain
             }
         }
         wakeUps.continuation.yield()
@@ -96,7 +96,7 @@ package final class KeeperSupervisor: Service {
                 for await _ in wakeUps.stream {
                     let round = nextRound()
                     for keeper in round.turns { tasks.addTask { await self.work(keeper) } }
-                    for keeper in round.notes { tasks.addTask { await self.writeNotes(of: keeper) } }
+                    for keeper in round.writers { tasks.addTask { await self.writeBufferedEvents(of: keeper) } }
                     if round.isLast { break }
                     guard let due = round.due else { continue }
                     timer?.cancel()
@@ -112,8 +112,8 @@ package final class KeeperSupervisor: Service {
 
     private struct Round {
         var turns: [TokenKeeper] = []
-        var notes: [TokenKeeper] = []
-        /// When the timer has to fire; nil: as it is set.
+        var writers: [TokenKeeper] = []
+        /// When the timer has to fire; nil if it does not change.
         var due: MonotonicTime?
         var isLast = false
     }
@@ -121,8 +121,8 @@ package final class KeeperSupervisor: Service {
     private func nextRound() -> Round {
         let now = clock.now().monotonic
         return state.withLock { state in
-            var round = Round(notes: state.notes, isLast: state.isStopping && state.runs.isEmpty)
-            state.notes = []
+            var round = Round(writers: state.writers, isLast: state.isStopping && state.runs.isEmpty)
+            state.writers = []
             round.turns = state.schedule.begin(at: now).compactMap { state.runs[$0]?.keeper }
             if let due = state.schedule.nextDue, due != state.timerDue {
                 (round.due, state.timerDue) = (due, due)
@@ -148,20 +148,20 @@ package final class KeeperSupervisor: Service {
         end(keeper)
     }
 
-    private func writeNotes(of keeper: TokenKeeper) async {
-        repeat { await keeper.writeNotes() } while hasMoreNotes(keeper)
+    private func writeBufferedEvents(of keeper: TokenKeeper) async {
+        repeat { await keeper.writeBufferedEvents() } while hasMoreEvents(keeper)
     }
 
-    private func hasMoreNotes(_ keeper: TokenKeeper) -> Bool {
+    private func hasMoreEvents(_ keeper: TokenKeeper) -> Bool {
         state.withLock { state in
             guard let run = state.runs[keeper.key], run.keeper === keeper else { return false }
-            let hasMore = run.notes == .writtenAgain
-            state.runs[keeper.key]?.notes = hasMore ? .written : .none
+            let hasMore = run.writing == .writtenAgain
+            state.runs[keeper.key]?.writing = hasMore ? .written : .none
             return hasMore
         }
     }
 
-    /// Its run is over: the next one of the token begins, unless the gateway is stopping.
+    /// The keeper's run is over. The next keeper of the token begins, unless the gateway is stopping.
     private func end(_ keeper: TokenKeeper) {
         keeper.onSignal(nil)
         let refused = state.withLock { state -> [TokenKeeper] in
@@ -170,10 +170,10 @@ package final class KeeperSupervisor: Service {
             guard !state.isStopping, let next = successors.first else { return successors }
             begin(next, &state)
             state.runs[next.key]?.successors = Array(successors.dropFirst())
-            // What it was told while it waited.
+            // It may have been told of work while it waited.
             state.schedule.wake(next.key, .command)
-            state.notes.append(next)
-            state.runs[next.key]?.notes = .written
+            state.writers.append(next)
+            state.runs[next.key]?.writing = .written
             return []
         }
         for keeper in refused { keeper.close() }
@@ -189,7 +189,7 @@ package final class KeeperSupervisor: Service {
         wakeUps.continuation.yield()
     }
 
-    /// After a cancellation: whatever was not begun ends here.
+    /// After a cancellation: ends the keepers that are left.
     private func endAll() async {
         let left = state.withLock { state in
             state.isStopping = true

@@ -3,7 +3,7 @@ package import GatewayHTTP
 import Synchronization
 
 extension TokenKeeper {
-    /// How long an operator waits for a command, the calls before it included.
+    /// How long an operator waits for a command, including the calls before it.
     static let commandDeadline: Duration = .seconds(50)
 
     package func perform(_ operation: TokenOperation) async -> Result<OperationReport, GatewayProblem> {
@@ -11,23 +11,23 @@ extension TokenKeeper {
         return report(await settled(carriedOut(OperatorCommand(operation))))
     }
 
-    /// What needs no turn, nor anything on the disk: from now on the token is not handed out.
+    /// The part of a withdrawal that needs neither a turn nor the store: the token is not handed out from now on.
     ///
-    /// Requests wait until ``perform(_:)`` has carried out a `clear`, so it must follow.
+    /// After a `clear`, requests wait until ``perform(_:)`` has carried it out, so it must follow.
     package func withdrawNow(_ operation: TokenOperation) {
         if case .clear = operation { beginClear() }
     }
 
     /// Records that an operator has locked the credential.
     ///
-    /// - Returns: Why that is not recorded yet.
+    /// - Returns: Why it is not recorded yet; nil if it is.
     package func recordLock() async -> AuditError? {
         await context.note(context.event(.locked, trigger: .operator))
     }
 
-    /// Records that an operator unlocks the credential, which must be committed before it is.
+    /// Records that an operator unlocks the credential. The event must be committed first.
     ///
-    /// - Returns: Why it stays locked.
+    /// - Returns: Why the credential stays locked; nil if it may be unlocked.
     package func recordUnlock() async -> GatewayProblem? {
         await context.obstacle(to: context.event(.unlocked, trigger: .operator)).map { $0.unlockProblem(of: name) }
     }
@@ -39,7 +39,7 @@ extension TokenKeeper {
         await context.note(event)
     }
 
-    /// Takes what a person's login has just brought, in place of any other.
+    /// Takes the token from a person's login, instead of the current one.
     package func logIn(with token: TokenSet) async -> Result<TokenStatus, GatewayProblem> {
         await perform(.login(token)).map(\.token)
     }
@@ -50,7 +50,7 @@ extension TokenKeeper {
 
     private func carriedOut(_ command: OperatorCommand) async -> OperatorCommand.Completion {
         guard enqueue(command) else {
-            // No turn comes for which requests could wait.
+            // The command will not be carried out, so requests need not wait for it.
             if case .clear = command.operation { resume() }
             wake(.command)
             return OperatorCommand.Completion(outcome: .failure(busyProblem))
@@ -88,7 +88,7 @@ extension TokenKeeper {
         do {
             try await context.clock.sleep(for: Self.commandDeadline)
         } catch {
-            // Done in time.
+            // Cancelled, because the command ended in time.
             return
         }
         let seconds = Self.commandDeadline.wholeMilliseconds / 1000
@@ -112,7 +112,7 @@ extension TokenKeeper {
         if isAlone, !drops.isEmpty { await dropAlone() }
     }
 
-    /// A success without a gateway is one only if the store holds it: nothing else remains of the command.
+    /// Without a running gateway, a command has succeeded only if its result is stored: nothing else remains of it.
     private func stored(
         _ outcome: OperatorCommand.Outcome,
         _ renewer: inout TokenRenewer
@@ -146,7 +146,7 @@ extension TokenKeeper {
 
     private func logIn(with token: TokenSet, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         let isIncomplete = token.access.isEmpty
-        // The earlier refresh token is kept beside the new one.
+        // The earlier refresh token is kept with the new one.
         if isIncomplete {
             try? await renewer.loadRecord(highestGeneration: highestGeneration)
             await readRemoteChange(&renewer)
@@ -172,7 +172,7 @@ extension TokenKeeper {
     }
 
     private func refresh(_ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
-        // What no person can renew must not lose the token it still has to a refusal.
+        // A credential that cannot be renewed must not lose its current token because of a refusal.
         if !context.grant.isRenewable {
             let attempt = context.attempt(holding: held?.token)
             if case .impossible(let failure) = context.grant.firstStep(of: attempt) { return .failure(failure.problem) }
@@ -188,7 +188,7 @@ extension TokenKeeper {
         return .success("\(name) has a new token.")
     }
 
-    /// Waits until nothing is left of what the command has dropped.
+    /// Waits until everything that the command has dropped is forgotten.
     func settled(_ completion: OperatorCommand.Completion) async -> OperatorCommand.Outcome {
         var outcome = completion.outcome
         for command in completion.drops {
@@ -198,7 +198,7 @@ extension TokenKeeper {
         return outcome
     }
 
-    /// Carries out what was dropped while the descendants do not run.
+    /// Forgets the dropped tokens if no gateway runs their keepers.
     private func dropAlone() async {
         for child in descendants {
             var renewer = TokenRenewer(context: child.context)
@@ -230,7 +230,7 @@ extension TokenKeeper {
         return .success("\(name) is cleared: its token is forgotten here, and the authority was not told. \(sequel)")
     }
 
-    /// What follows when there is no token any more.
+    /// What happens next, once there is no token.
     private var sequel: String {
         if lockedProblem != nil { return "It stays locked." }
         return lastFailure.map(\.problem.detail) ?? "The next request gets a new one."
@@ -266,7 +266,7 @@ extension TokenKeeper {
     }
 }
 
-/// The command `import`: taking a token that an operator brings, and trying it where it can be renewed.
+/// The command `import`: takes a token from an operator, and refreshes it if that is possible.
 extension TokenKeeper {
     func take(_ imported: ImportedToken, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         let now = context.clock.now()
@@ -278,9 +278,9 @@ extension TokenKeeper {
         if let end = token.expiresAt, end <= now.wall {
             return .failure(GatewayProblem(.requestRefused, "The token has expired already, at \(end.rfc3339)."))
         }
-        // A record that cannot be read is replaced.
+        // A record that cannot be read is simply replaced.
         try? await renewer.loadRecord(highestGeneration: highestGeneration)
-        // Another gateway may have spent the refresh token of the record that is known here.
+        // Another gateway may have spent the refresh token that this one knows.
         await readRemoteChange(&renewer)
         let earlier = renewer.earlier
         let fresh: FreshToken
@@ -335,7 +335,7 @@ extension TokenKeeper {
         let isRestored = renewer.record.map { $0.generation == imported.generation } ?? true
         let left = isRestored ? earlier.record : renewer.record
         let kept = left.flatMap { $0.isRevoked ? nil : renewer.fresh($0) }
-        // With an earlier token no login is needed. A refused import is not tried again by itself.
+        // With an earlier token, no login is needed. A refused import is not retried automatically.
         let failure = kept == nil && refusal.class.asksForLogin ? context.advised(refusal) : refusal
         switch failImport(failure, of: imported, replacing: kept, by: call) {
         case .postponed(let ended):
@@ -362,7 +362,7 @@ extension TokenKeeper {
         return .failure(problem)
     }
 
-    /// The audit log has said that the token was imported.
+    /// Records the refusal, since the audit log has an event that the token was imported.
     private func noteRefusedImport(_ imported: FreshToken, _ failure: TokenFailure) async {
         var event = context.event(.imported, generation: imported.generation, trigger: .operator)
         event.outcome = .failed
@@ -376,7 +376,7 @@ extension TokenKeeper {
 }
 
 extension TokenSet {
-    /// Without an access token it is one that cannot be used before it was renewed.
+    /// Without an access token, it cannot be used before it was renewed.
     fileprivate init(_ imported: ImportedToken, at now: UnixTime) {
         self.init(
             access: imported.access ?? Secret(""),
@@ -387,14 +387,14 @@ extension TokenSet {
     }
 }
 
-/// A command of an operator. The keeper's loop carries it out between calls and answers it once.
+/// An operator's command. The keeper carries it out between calls and answers it once.
 final class OperatorCommand: Sendable {
-    /// A sentence for the operator, or why not.
+    /// A sentence for the operator, or the problem.
     typealias Outcome = Result<String, GatewayProblem>
 
     struct Completion: Sendable {
         var outcome: Outcome
-        /// The descendants' commands that have to end before the operator is answered.
+        /// The commands of descendants that must end before the operator gets an answer.
         var drops: [OperatorCommand] = []
     }
 
@@ -406,7 +406,7 @@ final class OperatorCommand: Sendable {
 
     var hasBegun: Bool { begun.load(ordering: .relaxed) }
 
-    /// - Returns: false when its caller has stopped waiting.
+    /// - Returns: false if its caller has stopped waiting.
     func begin() -> Bool {
         guard operation.isWithdrawal || !completion.isKept else { return false }
         begun.store(true, ordering: .relaxed)

@@ -2,12 +2,12 @@ package import GatewayEvents
 package import GatewayHTTP
 
 extension TokenKeeper {
-    /// How long an operator waits for a token that has to be obtained first.
+    /// How long an operator waits if a token has to be obtained first.
     private static let revealDeadline: Duration = .seconds(20)
 
-    /// The access token itself, obtained first when there is none, as for a request.
+    /// The access token itself. If there is none, it is obtained first, as for a request.
     ///
-    /// It is shown only when the event `revealed` is committed; with `audit.on_failure: degrade` in any case.
+    /// It is shown only once the event `revealed` is committed. With `audit.on_failure: degrade` it is shown in any case.
     package func reveal() async -> Result<RevealedToken, GatewayProblem> {
         if case .failure(let problem) = await credential() { return .failure(problem) }
         let held: HeldToken
@@ -39,8 +39,8 @@ extension TokenKeeper {
     }
 }
 
-/// What may leave the gateway, looked at before the event is committed and again afterwards: what an operator was told
-/// is locked or revoked must not leave later.
+/// The token that may be handed out, checked before the event is committed and again afterwards: once an operator was told that it
+/// is locked or revoked, it must not leave the gateway.
 extension TokenKeeper {
     private var servedToken: Result<HeldToken, GatewayProblem> {
         let now = context.clock.now().monotonic
@@ -54,13 +54,13 @@ extension TokenKeeper {
 
     private var withdrawnProblem: GatewayProblem {
         if let lockedProblem { return lockedProblem }
-        let detail = "The token of \(name) ended while it was asked for; try again."
+        let detail = "The token of \(name) expired while it was being handed out; try again."
         return GatewayProblem(.tokenTemporarilyUnavailable, detail, retryAfter: .seconds(1))
     }
 }
 
 extension TokenKeeper {
-    /// What there is, or what comes within `limit`.
+    /// The current credential, or the one that arrives within `limit`.
     func credential(for demand: CredentialRequest, within limit: Duration) async -> Result<Credential, GatewayProblem> {
         switch current(at: context.clock.now().monotonic) {
         case .ready(let credential): .success(credential)
@@ -69,7 +69,7 @@ extension TokenKeeper {
         }
     }
 
-    /// The answer to a question that was put to the machine; a failure when it does not come within `limit`.
+    /// The machine's answer to a waiting caller; a failure if it does not come within `limit`.
     func answer(
         within limit: Duration,
         _ ask: (@escaping Done) -> CredentialTicket
@@ -82,7 +82,7 @@ extension TokenKeeper {
                     try await self.context.clock.sleep(for: limit)
                     self.cancel(ticket)
                 } catch {
-                    // Answered in time.
+                    // Cancelled, because the answer came in time.
                 }
             }
             let result = await answer.value()
@@ -92,15 +92,14 @@ extension TokenKeeper {
     }
 }
 
-/// Handing the token to a client that uses it by itself.
+/// Handing out the token to a client that uses it without the gateway.
 extension TokenKeeper {
-    /// An access token with enough life left to be useful, obtained first if there is none.
+    /// An access token that is valid long enough to be useful. If there is none, it is obtained first.
     ///
-    /// A token that is due for renewal is renewed first. If that fails, it is handed out as long as
-    /// ``HeldToken/usefulLife`` is left. The event `vended` must be committed first; with `audit.on_failure: degrade`
-    /// it need not be.
+    /// A token that is due for renewal is renewed first. If that fails, it is handed out as long as it remains valid for
+    /// ``HeldToken/usefulLife``. The event `vended` must be committed first, except with `audit.on_failure: degrade`.
     ///
-    /// - Parameter limit: Of all waiting.
+    /// - Parameter limit: The longest wait in all.
     package func vend(
         for demand: CredentialRequest,
         within limit: Duration
@@ -113,7 +112,7 @@ extension TokenKeeper {
         }
         let now = context.clock.now().monotonic
         if isRenewable, let held, !held.isFresh(at: now) {
-            // What comes of it shows in the token that is at hand afterwards.
+            // The result is visible in the current token afterwards.
             _ = await answer(within: limit - (now - start)) { done in
                 self.waitForSuccessor(of: held.generation, for: demand, done)
             }
@@ -124,10 +123,10 @@ extension TokenKeeper {
         return await handOut(for: demand) ?? .failure(withdrawnProblem)
     }
 
-    /// How often a token may give way to another one while the event is written.
+    /// How often the token may be replaced while its event is being written.
     private static let maximumTries = 3
 
-    /// Whether somebody who is handed the token now has to wait for one to be obtained.
+    /// Whether a caller has to wait until a token is obtained.
     package func vendsLater(at now: MonotonicTime) -> Bool {
         switch current(at: now) {
         case .wait: true
@@ -136,7 +135,7 @@ extension TokenKeeper {
         }
     }
 
-    /// - Returns: nil when the token is not in use any more by the time that its event is committed.
+    /// - Returns: nil if the token is no longer in use once its event is committed.
     private func handOut(for demand: CredentialRequest) async -> Result<VendedToken, GatewayProblem>? {
         let now = context.clock.now().monotonic
         let held: HeldToken
@@ -161,14 +160,14 @@ extension TokenKeeper {
             VendedToken(
                 access: held.token.access,
                 type: isBearer ? "Bearer" : "N_A",
-                // Not rounded up, so that a client does not take a dead token for a live one.
+                // Not rounded up, so that a client does not use an expired token.
                 expiresIn: remainder.map { Int($0.components.seconds) },
                 expiresAt: held.token.expiresAt
             )
         )
     }
 
-    /// - Parameter limit: That of `limits.credential_timeout`; nil for another one.
+    /// - Parameter limit: The value of `limits.credential_timeout`; nil if another limit applied.
     private func lateProblem(within limit: Duration? = nil, retryAfter pause: Duration? = nil) -> GatewayProblem {
         let when = limit.map { "within \(ConfigUnits.text($0)) (limits.credential_timeout)" } ?? "in time"
         return GatewayProblem(
@@ -181,15 +180,16 @@ extension TokenKeeper {
     private var endingProblem: GatewayProblem {
         GatewayProblem(
             .tokenTemporarilyUnavailable,
-            "The token of \(name) ends too soon to be of use, and there is no newer one.",
+            "The token of \(name) expires too soon to be of use, and there is no newer one.",
             retryAfter: isRenewable ? .seconds(1) : nil
         )
     }
 }
 
-/// Lending the token to credentials that are made from it.
-extension TokenKeeper: ParentCredential {
-    package func liveToken(
+/// Lending the token to keepers whose tokens are made from it.
+extension TokenKeeper {
+    /// The token as it is used now. Waits for one at most for `limit`.
+    func liveToken(
         for demand: CredentialRequest,
         within limit: Duration
     ) async -> Result<LiveToken, GatewayProblem> {
@@ -206,7 +206,7 @@ extension TokenKeeper: ParentCredential {
                     try await clock.sleep(for: limit)
                     answer.yield(.failure(late))
                 } catch {
-                    // There was an answer.
+                    // Cancelled, because there was an answer.
                 }
             }
             var iterator = answers.makeAsyncIterator()
@@ -218,7 +218,7 @@ extension TokenKeeper: ParentCredential {
         return result.flatMap { _ in lend(else: late) }
     }
 
-    /// A token that may not be handed out is not lent either: the credential may have been locked since the wait ended.
+    /// A token that must not be handed out is not lent either: the credential may have been locked since the wait ended.
     private func lend(else problem: GatewayProblem) -> Result<LiveToken, GatewayProblem> {
         guard case .success(let held) = servedToken else { return .failure(lockedProblem ?? problem) }
         let token = LiveToken(
@@ -230,13 +230,20 @@ extension TokenKeeper: ParentCredential {
     }
 }
 
-/// Weaker tokens for somebody else: made once, handed out, and not kept.
+/// A token that may be used now.
+struct LiveToken: Hashable, Sendable {
+    let generation: Int
+    let access: Secret
+    let expiresAt: UnixTime?
+}
+
+/// Weaker tokens for others: made once, handed out, and not kept.
 extension TokenKeeper {
     /// The grant whose token a weaker one is made from.
     package var grant: any TokenGrant { context.grant }
 
-    /// Exchanges the token for a weaker one. It is handed out only when the event `downscoped` is committed; with
-    /// `audit.on_failure: degrade` in any case.
+    /// Exchanges the token for a weaker one. It is handed out only once the event `downscoped` is committed, except with
+    /// `audit.on_failure: degrade`.
     package func downscope(
         by grant: any TokenGrant,
         _ options: DownscopeOptions

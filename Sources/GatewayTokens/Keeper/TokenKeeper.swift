@@ -10,29 +10,29 @@ import Synchronization
 ///        │                          │                           │ work(): one turn at a time
 ///        ▼                          │                           ▼
 ///     published credential          │             ┌── a turn, which has the TokenRenewer to itself ──┐
-///        │ none, or not usable      │             │   the next step ──▶ store, authority, audit log  │
+///        │ none, or not usable      │             │   the next step ──▶ store, server, audit log     │
 ///        │                          │             └──────▲───────────────────────────┬───────────────┘
 ///        ▼                          ▼                    │ what to do                ▼ what came of it
 ///     ╔═ one lock ═══════════════════════════════════════╧═══════════════════════════════════════════╗
-///     ║ State: machine (TokenLifecycle); commands, changes and notes that wait; renewer between turns ║
+///     ║ State: machine (TokenLifecycle); commands, changes, audit buffer; renewer between turns      ║
 ///     ╚══╤═══════════════════════════╤═══════════════════════════════════════════════════════════════╝
 ///        ▼ decide(_:) publishes      ▼ afterwards, without the lock
 ///     published credential        waiting requests are answered, the runner and other keepers are told
 ///
-/// The lock is held while deciding and never while calling out: not to waiting requests, the runner or another keeper. Readers
-/// on the request path take what ``decide(_:)`` has published, without that lock.
+/// The lock is held while deciding, and never while waiting requests, the runner or another keeper are called. Readers on the
+/// request path take what ``decide(_:)`` has published, without that lock.
 ///
-/// ``work()`` does everything that waits (store, authority, audit log), one thing after the other. A token is therefore never
-/// requested twice at a time. Between its turns a keeper has no task: ``run()`` or ``KeeperSupervisor`` calls ``work()`` when
-/// it is due or asks for it.
+/// ``work()`` does everything that waits (store, authorization server, audit log), one thing after the other, so a token is never
+/// requested twice at the same time. Between its turns, a keeper has no task: ``run()`` or ``KeeperSupervisor`` calls ``work()``
+/// when it is due or asks for it.
 package final class TokenKeeper: CredentialSource, Service {
     typealias Done = @Sendable (Result<Credential, GatewayProblem>) -> Void
     typealias Machine = TokenLifecycle<Done>
 
-    /// How long a call to the authority may take, whatever `limits.credential_timeout` says: it has to end before the lease of the
-    /// token's record does (20 s), and a stop waits for it.
+    /// How long a call to the authorization server may take, whatever `limits.credential_timeout` says. It must end before the
+    /// lease of the record expires (20 s), and a stop waits for it.
     package static let callDeadline: Duration = TokenRequest.longestCall
-    /// How many commands of operators may wait to be carried out.
+    /// How many operators' commands may be queued.
     static let commandLimit = 64
 
     let context: KeeperContext
@@ -41,7 +41,7 @@ package final class TokenKeeper: CredentialSource, Service {
     package let rejections: RejectionRecord? = RejectionRecord()
 
     /// - Parameters:
-    ///   - trigger: `startup`, `reload` for a credential that came with one, `demand` for one that a request named.
+    ///   - trigger: `startup`, `reload` for a credential that a reload has added, or `demand` for a subject that a request named.
     ///   - jitter: 0...1; spreads renewals and repeated calls.
     package init(
         _ context: KeeperContext,
@@ -60,50 +60,50 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     package var name: String { context.name }
-    /// The credential whose requests name the subject; nil for one that the configuration names.
+    /// The credential whose requests name this subject; nil for a credential from the configuration.
     package var perSubjectCredential: String? { context.callLimit?.name }
     package var strategy: String { context.strategyKind }
-    /// Which token it keeps.
+    /// Identifies the token.
     package var key: CredentialKey { context.key }
     package var grantKey: CredentialKey? { context.key }
-    /// The first server that it asks for tokens; nil where none is named.
+    /// The first server that it requests tokens from; nil if the grant names none.
     package var authority: Origin? { context.grant.authorityEndpoints.first?.origin }
     package var isRenewable: Bool { context.isRenewable }
     package var tokenPlace: String? { context.grant.tokenPlace }
-    /// Whether a renewal needs the store, because it spends what the next one needs.
+    /// Whether each renewal spends the refresh token, so that the next one depends on what was stored.
     package var rotatesRefreshToken: Bool { context.grant.rotatesRefreshToken }
-    /// How a person logs in for this token; nil when no login exists for it.
+    /// How a person logs in for this token; nil if there is no login for it.
     package var login: (any LoginFlow)? { context.grant.login }
 
     // MARK: State
 
     private struct State: ~Copyable {
         var machine: Machine
-        /// nil during a turn, which has it to itself.
+        /// nil during a turn, which owns it.
         var renewer: TokenRenewer?
-        /// Why it takes no more commands, and ends with the turn under way; nil while it goes on.
+        /// Why it takes no more commands and ends after the current turn; nil while it goes on.
         var ending: Ending?
-        /// No gateway runs, so nothing is tried again by itself.
+        /// No gateway runs, so nothing is retried automatically.
         var isAlone = false
 
-        /// Who runs the keeper.
+        /// Runs the keeper.
         var runner: (@Sendable (KeeperWork) -> Void)?
-        /// What came before there was a runner.
+        /// The work from before there was a runner.
         var unheard: Set<KeeperWork> = []
 
         var commands: [OperatorCommand] = []
-        /// What the command under way has dropped: see ``OperatorCommand/Completion/drops``.
+        /// The commands that the current one has dropped: see ``OperatorCommand/Completion/drops``.
         var drops: [OperatorCommand] = []
-        /// The generation whose rejection has yet to be stored.
+        /// The generation whose rejection is not stored yet.
         var rejection: Int?
-        /// What somebody else has written to the store and the loop has yet to apply.
+        /// A change by another gateway that is not applied yet.
         var change: RemoteChange?
         var children: [Child] = []
 
-        var notes = AuditBuffer()
-        /// Requests that got no token since the last call that brought one.
+        var auditBuffer = AuditBuffer()
+        /// Requests without a token since the last call that brought one.
         var withheldRequests = 0
-        /// When the first call failed, as the status said it first.
+        /// When the first call failed, as the status first reported it.
         var failingSince: Moment?
         var lastTicket: UInt64 = 0
 
@@ -119,19 +119,19 @@ package final class TokenKeeper: CredentialSource, Service {
         case retired
     }
 
-    /// What another gateway, or an operator there, has written to the store.
+    /// An entry that another gateway, or an operator there, has written to the store.
     struct RemoteChange {
         let entry: TokenEntry
         /// Requests wait until it is applied.
         let hasTakenAway: Bool
     }
 
-    /// A keeper whose token is made from that of another one, which does not keep it alive.
+    /// A keeper whose token is made from this one's. Weak, because only its credential keeps it alive.
     private struct Child {
         weak var keeper: TokenKeeper?
     }
 
-    /// Decides, and publishes what readers are given from now on.
+    /// Decides, and publishes the credential that readers get from now on.
     private func decide<Decision: Sendable>(_ body: (inout Machine) -> Decision) -> Decision {
         state.withLock { state in
             let decision = body(&state.machine)
@@ -150,7 +150,7 @@ package final class TokenKeeper: CredentialSource, Service {
         state.withLock { body($0.machine) }
     }
 
-    /// No call is under way and no request waits, so the keeper can be dropped.
+    /// Whether the keeper can be dropped: there is no call and no waiting request.
     package var isIdle: Bool { state.withLock { $0.commands.isEmpty && $0.machine.isIdle } }
 
     // MARK: CredentialSource
@@ -169,13 +169,13 @@ package final class TokenKeeper: CredentialSource, Service {
         ask(done) { $0.need(by: done, ticket: $1, for: demand, at: $2) }
     }
 
-    /// Asks for the next token although the one of this generation may be live: see ``wait(for:_:)``.
+    /// Asks for the next token even if this generation is still valid: see ``wait(for:_:)``.
     func waitForSuccessor(of generation: Int, for demand: CredentialRequest, _ done: @escaping Done) -> CredentialTicket
     {
         ask(done) { $0.needSuccessor(of: generation, by: done, ticket: $1, for: demand, at: $2) }
     }
 
-    /// Puts the caller among those who wait, or answers at once.
+    /// Answers at once, or makes the caller wait.
     private func ask(
         _ done: @escaping Done,
         _ need: @Sendable (inout Machine, CredentialTicket, MonotonicTime) -> Machine.OnNeed
@@ -205,7 +205,7 @@ package final class TokenKeeper: CredentialSource, Service {
     package func rejected(generation: Int, by demand: CredentialRequest) {
         let outcome = state.withLock { state in
             let outcome = state.machine.rejected(generation: generation, by: demand)
-            // Before anybody can be given the call that follows from it: see `turn`.
+            // Set under the same lock: the call that follows must find it, see `turn`.
             if case .dead = outcome { state.rejection = generation }
             publish(&state)
             return outcome
@@ -228,7 +228,7 @@ package final class TokenKeeper: CredentialSource, Service {
         case .replayed: remember(.replayed, generation: generation, by: demand)
         case .withheld:
             state.withLock { $0.withheldRequests += 1 }
-            // Each request that cannot be served is one.
+            // Every request that cannot be served is recorded.
             guard let unrecorded = spendRefusal(at: context.clock.now().monotonic) else { return }
             let detail = unrecorded > 0 ? ["unrecorded_before": String(unrecorded)] : [:]
             remember(.withheld, generation: generation, by: demand, detail: detail)
@@ -236,11 +236,11 @@ package final class TokenKeeper: CredentialSource, Service {
     }
 
     private func isFirstUse(of generation: Int, on route: String) -> Bool {
-        state.withLock { $0.notes.isFirstUse(of: generation, on: route) }
+        state.withLock { $0.auditBuffer.isFirstUse(of: generation, on: route) }
     }
 
     private func spendRefusal(at now: MonotonicTime) -> Int? {
-        guard let limit = context.callLimit else { return state.withLock { $0.notes.spendForWithheld(at: now) } }
+        guard let limit = context.callLimit else { return state.withLock { $0.auditBuffer.spendForWithheld(at: now) } }
         return limit.spendRefusal(at: now)
     }
 
@@ -254,43 +254,43 @@ package final class TokenKeeper: CredentialSource, Service {
         event.demand = demand
         event.detail = detail
         event.detail["engine"] = demand.engine
-        switch state.withLock({ $0.notes.add(event) }) {
+        switch state.withLock({ $0.auditBuffer.add(event) }) {
         case .lost: context.metrics.noteDropped()
-        case .first: signal(.notes)
-        // Whoever was told of the first goes on until none waits.
+        case .first: signal(.auditEvents)
+        // The writer, which was told of the first one, goes on until the buffer is empty.
         case .behindOthers: break
         }
     }
 }
 
-/// The background work: one thing at a time until shutdown.
+/// The background work, one thing at a time until shutdown.
 extension TokenKeeper {
-    /// Runs this keeper alone. Returns at graceful shutdown once the call under way has ended, or soon after the task was
-    /// cancelled.
+    /// Runs this keeper without a supervisor. Returns at graceful shutdown once the current call has ended, or soon after the task
+    /// was cancelled.
     package func run() async throws {
         let turns = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        let notes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let auditEvents = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         onSignal { work in
-            if work == .notes { notes.continuation.yield() } else { turns.continuation.yield() }
+            if work == .auditEvents { auditEvents.continuation.yield() } else { turns.continuation.yield() }
         }
         await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
-                // Beside the turns, so that a note does not wait for the authority.
-                group.addTask { for await _ in notes.stream { await self.writeNotes() } }
+                // In a task of its own, so that events do not wait for the authorization server.
+                group.addTask { for await _ in auditEvents.stream { await self.writeBufferedEvents() } }
                 while !isEnding {
                     let due = await work()
                     if !isEnding { await sleep(until: due, or: turns.stream) }
                 }
                 await finish()
-                notes.continuation.finish()
+                auditEvents.continuation.finish()
             }
         } onGracefulShutdown: {
             self.stop()
         }
     }
 
-    /// - Parameter runner: Told what there is to do, on any thread; must return at once. What came before is told, too. nil: what
-    ///   comes waits for the next one.
+    /// - Parameter runner: Called on any thread when there is work, also for work from before this call. It must return at once. If
+    ///   nil, work is kept for the next runner.
     func onSignal(_ runner: (@Sendable (KeeperWork) -> Void)?) {
         let unheard = state.withLock { state -> Set<KeeperWork> in
             state.runner = runner
@@ -309,14 +309,14 @@ extension TokenKeeper {
         runner?(work)
     }
 
-    /// Whether ``finish()`` is the next thing to do.
+    /// Whether ``finish()`` comes next.
     package var isEnding: Bool { isStopping || Task.isCancelled }
 
     private var isStopping: Bool { state.withLock { $0.ending != nil } }
 
-    /// Does what is due, one thing after the other. Must not be called again before it has returned.
+    /// Does whatever is due, one thing after the other. It must not be called again before it has returned.
     ///
-    /// - Returns: When there is something to do again; nil when it will say so.
+    /// - Returns: When the next work is due; nil if the runner will be told.
     package func work() async -> MonotonicTime? {
         var renewer = takeRenewer()
         defer { putBack(renewer) }
@@ -326,28 +326,28 @@ extension TokenKeeper {
         return nil
     }
 
-    /// Stops like a shutdown: a call under way ends, a live token is still handed out to requests that began before.
+    /// Stops as at shutdown: the current call ends, and a valid token is still handed out to requests that began earlier.
     package func retire() {
         state.withLock { $0.ending = .retired }
         wake(.command)
     }
 
-    /// Makes its runner look for something to do.
+    /// Tells the runner that there may be work.
     func wake(_ urgency: WorkUrgency = .background) { signal(.turn(urgency)) }
 
-    /// Makes the keeper take no more commands. Its runner has to call ``finish()``.
+    /// Stops taking commands. The runner has to call ``finish()``.
     package func stop() {
         state.withLock { $0.ending = $0.ending ?? .shutdown }
         wake(.command)
     }
 
-    /// The end of a run: refuses what waits, and stores what the store has not taken yet. ``work()`` must have returned.
+    /// Ends a run: refuses waiting requests and commands, and writes whatever is not stored yet. ``work()`` must have returned.
     package func finish() async {
         close()
         var renewer = takeRenewer()
         await storeWhatIsLeft(&renewer)
         putBack(renewer)
-        await writeNotes()
+        await writeBufferedEvents()
     }
 
     private func takeRenewer() -> TokenRenewer {
@@ -358,7 +358,7 @@ extension TokenKeeper {
 
     private func putBack(_ renewer: TokenRenewer) { state.withLock { $0.renewer = renewer } }
 
-    /// Refuses the requests that wait, and accepts no more.
+    /// Refuses waiting requests and commands, and accepts no more.
     package func close() {
         let (waiters, stopped, commands) = state.withLock { state in
             state.ending = state.ending ?? .shutdown
@@ -372,29 +372,28 @@ extension TokenKeeper {
         for command in commands { command.finish(.failure(problem)) }
     }
 
-    /// What to say of a keeper that has stopped.
+    /// The problem to report for a keeper that has stopped.
     private func stopProblem(_ problem: GatewayProblem) -> GatewayProblem {
         guard state.withLock({ $0.ending == .retired }) else { return problem }
         return .changed(name)
     }
 
-    /// The last chance to store what the store has not taken yet: the next keeper of this token begins with what is
-    /// stored.
+    /// The last chance to write whatever is not stored yet: the next keeper of this token begins with the contents of the store.
     private func storeWhatIsLeft(_ renewer: inout TokenRenewer) async {
         await storeRejection(&renewer)
         if renewer.pendingWrite != .none { await renewer.saveAgain() }
         await renewer.endLease()
     }
 
-    /// Writes the events of the request path that wait.
+    /// Writes the buffered events of the request path to the audit log.
     ///
-    /// Several calls may run at a time, as at the end of a run. Each event is written by one of them, in no certain order.
-    func writeNotes() async {
+    /// Several calls may run at the same time, such as at the end of a run. One of them writes each event, in no particular order.
+    func writeBufferedEvents() async {
         while true {
-            let batch = state.withLock { $0.notes.take() }
+            let batch = state.withLock { $0.auditBuffer.take() }
             guard !batch.isEmpty else { return }
             for event in batch {
-                // At shutdown, each of the remaining events would wait as long as this one did.
+                // At shutdown, give up after the first failure: each of the other events would wait as long as this one did.
                 if await context.note(event) != nil, isStopping { return }
             }
         }
@@ -402,7 +401,7 @@ extension TokenKeeper {
 
     private enum TurnEnd {
         case again
-        /// Nothing to do until this time, or until the keeper is woken.
+        /// There is nothing to do until this time, or until the keeper is woken.
         case rest(until: MonotonicTime?)
     }
 
@@ -417,7 +416,7 @@ extension TokenKeeper {
         let now = context.clock.now()
         switch decide({ $0.next(at: now.monotonic) }) {
         case .call(let call):
-            // Stored before the call: a rejection that came since must outlive the process, however long the call takes.
+            // Stored before the call, because the rejection must survive a crash, however long the call takes.
             await storeRejection(&renewer)
             if await isGranted(call) { await make(call, &renewer) }
         case .storm(let waiters, let problem, let call):
@@ -450,7 +449,7 @@ extension TokenKeeper {
         return true
     }
 
-    /// Returns when it is woken, when `until` has come (nil: never), or when the task is cancelled.
+    /// Returns when it is woken, at the time `until` (nil: never), or when the task is cancelled.
     private func sleep(until: MonotonicTime?, or wakeUps: AsyncStream<Void>) async {
         await withTaskGroup(of: Void.self) { group in
             if let until {
@@ -459,7 +458,7 @@ extension TokenKeeper {
                         try await self.context.clock.sleep(for: until - self.context.clock.now().monotonic)
                         self.wake()
                     } catch {
-                        // Cancelled: it was woken before.
+                        // Cancelled, because the keeper was woken earlier.
                     }
                 }
             }
@@ -470,9 +469,9 @@ extension TokenKeeper {
     }
 }
 
-/// Calls to the authority, and what comes of them.
+/// Calls to the authorization server, and their results.
 extension TokenKeeper {
-    /// Whether the subjects of the credential have a call left for this one, and their password was not refused. If not, every
+    /// Whether a call may be made: the credential's subjects have calls left, and their password was not refused. If not, every
     /// waiting request is refused.
     private func isGranted(_ call: TokenCall) async -> Bool {
         guard let limit = context.callLimit, !call.isFirstLook else { return true }
@@ -533,7 +532,7 @@ extension TokenKeeper {
         release(outcome)
     }
 
-    /// Takes a token that no call has brought: from an operator, or from the store.
+    /// Takes a token that did not come from a call: from an operator, or from the store.
     func install(_ fresh: FreshToken) {
         let (now, jitter) = (context.clock.now(), jitter())
         let outcome = decide { $0.import(fresh, at: now, jitter: jitter) }
@@ -541,7 +540,7 @@ extension TokenKeeper {
         release(outcome)
     }
 
-    /// Works with the renewer. Afterwards the status shows what that has found out about the refresh token.
+    /// Works with the renewer. Afterwards, the status shows what it has found out about the refresh token.
     func using<Answer>(
         _ renewer: inout TokenRenewer,
         _ work: (inout TokenRenewer) async -> Answer
@@ -555,7 +554,7 @@ extension TokenKeeper {
         decide { $0.show(isRotationUncertain: renewer.isRotationUncertain) }
     }
 
-    /// Whether a failure leaves nothing that could be used, until a person has brought another token.
+    /// Whether a failure leaves no usable token until a person brings another one.
     private func isGone(after failure: TokenFailure, at now: MonotonicTime) -> Bool {
         if failure.clearsToken { return true }
         guard failure.class.asksForLogin, highestGeneration > 0 else { return false }
@@ -604,14 +603,14 @@ extension TokenKeeper {
     }
 }
 
-/// Single steps under the lock, for operators, reloads and the files beside this one, which do not see the machine.
+/// Single steps under the lock, for operators, reloads and the keeper's other files, which cannot access the machine.
 extension TokenKeeper {
-    /// The highest generation there has been.
+    /// The highest generation so far.
     var highestGeneration: Int { read { $0.generation } }
     var held: HeldToken? { read { $0.held } }
-    /// The token, unless it must not be given to anybody.
+    /// The token, unless it must not be handed out.
     var servable: HeldToken? { read { $0.servable == nil ? nil : $0.held } }
-    /// Why there is no new token at the moment; nil when nothing is wrong.
+    /// Why there is no new token at the moment; nil if nothing is wrong.
     var lastFailure: TokenFailure? { read { $0.lastFailure } }
     /// Whether another gateway is renewing the token.
     var isPostponed: Bool { read { $0.isPostponed } }
@@ -619,12 +618,12 @@ extension TokenKeeper {
     /// nil unless an operator has locked it.
     package var lockedProblem: GatewayProblem? { read { $0.isLocked ? $0.lockedProblem : nil } }
 
-    /// Refuses the requests that wait. Does not record it: the caller does where a person asked for it.
+    /// Refuses waiting requests. It records nothing: the caller does, if a person asked for it.
     package func lock() {
         change(isLocked: true)()
     }
 
-    /// A reload has left the credential as it is: what failed for a reason of the configuration may be tried again.
+    /// A reload has not changed the credential. Calls that failed because of the configuration may be tried again.
     package func reloaded() {
         let sendsSecrets = context.grant.sendsSecrets
         if decide({ $0.reloaded(sendsSecrets: sendsSecrets) }) { wake() }
@@ -634,9 +633,9 @@ extension TokenKeeper {
         change(isLocked: false)()
     }
 
-    /// Locks or unlocks for a caller that decides under a lock of its own.
+    /// Locks or unlocks for a caller that decides under its own lock.
     ///
-    /// - Returns: The rest, to be done after that lock: it refuses the requests that wait, or wakes the keeper.
+    /// - Returns: What remains to be done after that lock is released: refusing the waiting requests, or waking the keeper.
     package func change(isLocked: Bool) -> @Sendable () -> Void {
         guard isLocked else {
             decide { $0.unlock() }
@@ -646,19 +645,19 @@ extension TokenKeeper {
         return { for waiter in waiters { waiter(.failure(problem)) } }
     }
 
-    /// Locks or unlocks as the store says. Does not record it: see ``SharedUnlocks`` for what is.
+    /// Locks or unlocks as the store says. It records nothing: see ``SharedUnlocks`` for the events.
     ///
-    /// - Returns: See ``change(isLocked:)``; nil if it is so already.
+    /// - Returns: See ``change(isLocked:)``; nil if nothing changes.
     package func follow(isLocked: Bool) -> (@Sendable () -> Void)? {
         read { $0.isLocked } == isLocked ? nil : change(isLocked: isLocked)
     }
 
-    /// The store works again: a call that failed for its sake is made now.
+    /// The store works again: a call that failed because of it is made now.
     func storeReturned() {
         if decide({ $0.storeReturned() }) { wake() }
     }
 
-    /// Begins a call for an operator; nil while locked, or while another call is under way.
+    /// Begins a call for an operator; nil while locked or during another call.
     func beginRefresh() -> TokenCall? { decide { $0.refresh() } }
 
     /// See ``TokenLifecycle/beginImport(generation:)``.
@@ -675,20 +674,20 @@ extension TokenKeeper {
         return decide { $0.importFailed(failure, of: imported, replacing: earlier, by: call, at: now, jitter: jitter) }
     }
 
-    /// Forgets the token before the turn of a `clear`. Requests wait until then.
+    /// Forgets the token at once; the `clear` follows in a turn. Requests wait until then.
     func beginClear() { decide { $0.beginClear() } }
 
-    /// Forgets the token and any refusal. Requests that wait cause a new call.
+    /// Forgets the token and any refusal. Waiting requests cause a new call.
     func forget() { decide { $0.clear() } }
 
-    /// Says at once when only a person can go on.
+    /// Reports at once if a person is needed.
     func leave(_ renewer: inout TokenRenewer) {
         let isSeeded = renewer.record == nil && context.grant.seed(at: context.clock.now()) != nil
         guard !isSeeded, let failure = renewer.obstacle.map(context.advised) else { return decide { $0.clear() } }
         for waiter in decide({ $0.clear(leaving: failure) }) { waiter(.failure(failure.problem)) }
     }
 
-    /// Hands out nothing until ``resume()``. Requests wait.
+    /// Hands out no token until ``resume()``. Requests wait.
     func suspend() { decide { $0.suspend() } }
 
     func resume() {
@@ -697,10 +696,10 @@ extension TokenKeeper {
     }
 }
 
-/// Commands of operators that wait for their turn.
+/// Operators' commands that wait for their turn.
 extension TokenKeeper {
     func enqueue(_ command: OperatorCommand) -> Bool {
-        // A right is taken away however many commands wait.
+        // A withdrawal is accepted even if the queue is full of other commands.
         let limit = command.operation.isWithdrawal ? 2 * Self.commandLimit : Self.commandLimit
         return state.withLock { state in
             guard state.commands.count < limit, state.ending == nil else { return false }
@@ -715,20 +714,20 @@ extension TokenKeeper {
 
     var hasCommands: Bool { state.withLock { !$0.commands.isEmpty } }
 
-    /// Lets messages promise nothing that only a running gateway does, such as to store later what the store did not take.
+    /// Keeps messages from promising what only a running gateway does, such as to repeat a failed write later.
     package func runOffline() { state.withLock { $0.isAlone = true } }
 
     var isAlone: Bool { state.withLock { $0.isAlone } }
 }
 
-/// What other gateways, and operators there, have written to the store.
+/// Changes that other gateways, and operators there, have written to the store.
 extension TokenKeeper {
     /// Whether the store holds another record than this keeper knows.
     package func isUnknown(_ revision: TokenRevision) -> Bool { revision != context.published.revision }
 
-    /// Has an entry of the store applied. What it takes away is not handed out from now on, as with ``withdrawNow(_:)``.
+    /// Applies an entry of the store. A token that it withdraws is not handed out from now on, as with ``withdrawNow(_:)``.
     ///
-    /// - Returns: Whether it takes the token away.
+    /// - Returns: Whether it withdraws the token.
     @discardableResult
     package func notice(_ entry: TokenEntry) -> Bool {
         let takesAway = state.withLock { state -> Bool? in
@@ -751,7 +750,7 @@ extension TokenKeeper {
         return takesAway
     }
 
-    /// Reads what others may have written, before the authority is told of a token.
+    /// Reads what others may have written, before the authorization server is asked to revoke the token.
     func readRemoteChange(_ renewer: inout TokenRenewer) async {
         guard context.store.isShared, renewer.phase == .open, let entry = try? await context.store.load(context.key)
         else {
@@ -776,13 +775,13 @@ extension TokenKeeper {
         return true
     }
 
-    /// What has overtaken a write comes first. A change may be one of the keeper's own writes.
+    /// An entry that replaced our write comes first. A change may be one of the keeper's own writes.
     private func nextRemoteChange(_ renewer: inout TokenRenewer) -> RemoteChange? {
         if let entry = renewer.takeOvertaking() { return RemoteChange(entry: entry, hasTakenAway: false) }
         return state.withLock { $0.change.take() }
     }
 
-    /// Takes from the store what can be shown while no gateway runs the keeper; uses and records nothing.
+    /// Reads from the store what the status shows if no gateway runs the keeper. It uses and records nothing.
     package func loadForDisplay() async {
         var renewer = TokenRenewer(context: context)
         do throws(TokenStoreError) {
@@ -800,16 +799,16 @@ extension TokenKeeper {
         }
     }
 
-    /// The token was taken away at another gateway.
+    /// The token was withdrawn at another gateway.
     private func forgetWithdrawn(_ renewer: inout TokenRenewer) {
         leave(&renewer)
         dropDescendants()
     }
 }
 
-/// A refresh token that the authority has refused to another gateway, or to an earlier run of this one.
+/// A refresh token that the server has refused when another gateway, or an earlier run of this one, sent it.
 extension TokenKeeper {
-    /// Asks for a login if the record says that the refresh token was refused, and does not ask the authority.
+    /// Asks for a login if the record says that the refresh token was refused. The server is not called.
     func followRefusal(_ renewer: TokenRenewer) async {
         let now = context.clock.now().monotonic
         guard let (failure, waiters) = stop(forRefusalIn: renewer, at: now) else { return }
@@ -825,7 +824,7 @@ extension TokenKeeper {
         if isGone(after: failure, at: now) { dropDescendants() }
     }
 
-    /// - Returns: Why a login is needed from now on, and who waits; nil when nothing has changed.
+    /// - Returns: Why a login is needed from now on, and the waiting requests; nil if nothing has changed.
     private func stop(forRefusalIn renewer: TokenRenewer, at now: MonotonicTime) -> (TokenFailure, [Done])? {
         guard let refusal = renewer.record?.knownRefusal else { return nil }
         let failure = context.advised(refusal.failure)
@@ -833,10 +832,10 @@ extension TokenKeeper {
     }
 }
 
-/// Forgetting what was made from a token, as soon as the token itself is forgotten.
+/// Tokens that are made from this one: they are forgotten together with it.
 extension TokenKeeper {
-    /// From now on the token of `child` ends when this token is revoked, cleared or refused for good. It also ends
-    /// when a person replaces this token, because the new token may belong to another account.
+    /// From now on, the token of `child` is forgotten when this token is revoked, cleared or refused for good, and also when a
+    /// person replaces this token, because the new one may belong to another account.
     package func adopt(_ child: TokenKeeper) {
         state.withLock { state in
             state.children.removeAll { $0.keeper == nil }
@@ -846,11 +845,11 @@ extension TokenKeeper {
 
     /// The keepers whose tokens are made from this one, directly or through another.
     var descendants: [TokenKeeper] {
-        // Each is asked without the lock of the one above it.
+        // Each keeper is asked without its parent's lock.
         state.withLock { $0.children.compactMap(\.keeper) }.flatMap { [$0] + $0.descendants }
     }
 
-    /// Hands out none of their tokens from now on; their stores forget them when the commands are carried out.
+    /// None of their tokens is handed out from now on. They are removed from the store when the commands are carried out.
     @discardableResult
     func dropDescendants() -> [OperatorCommand] {
         descendants.map { child in
@@ -861,7 +860,7 @@ extension TokenKeeper {
         }
     }
 
-    /// Drops them on behalf of an operator, who waits until that is done.
+    /// Drops them for an operator, who waits until this is done.
     func dropDescendantsForOperator() {
         let commands = dropDescendants()
         state.withLock { $0.drops += commands }
@@ -876,7 +875,7 @@ extension TokenKeeper {
     }
 }
 
-/// What operators are shown.
+/// The status that operators see.
 extension TokenKeeper {
     /// A missing login is reported before the first request asks for the token.
     package func outlook(at now: MonotonicTime) -> CredentialAnswer {
@@ -894,7 +893,7 @@ extension TokenKeeper {
                 $0.generation
             )
         }
-        // No request has needed it yet; the first one that does gets this problem.
+        // No request has needed the token yet. The first one that does gets this problem.
         if state == .empty, let missing = context.missingLogin { (state, failure) = (.loginRequired, missing) }
         var status = TokenStatus(
             credential: name,
@@ -937,13 +936,13 @@ extension TokenKeeper {
         } else if let problem = failure, status.needsPerson {
             status.action = problem.command ?? unresolved?.failure.remedy ?? action(for: problem.recovery)
         } else if state == .rotationUncertain, failure == nil, read({ $0.isIdle }) {
-            // Restored: its refresh token is not sent by itself.
+            // The record comes from a backup: its refresh token is not sent by itself.
             status.action = context.loginCommand ?? context.importCommand
         }
         return status
     }
 
-    /// How many clients with an empty budget are named.
+    /// How many clients with an empty budget the status names.
     private static let shownBudgets = 8
 
     private func failing(_ unresolved: UnresolvedFailure, at now: Moment) -> TokenStatus.Failing {
@@ -958,8 +957,8 @@ extension TokenKeeper {
         return failing
     }
 
-    /// The time of the first failure, the same in each answer: the two clocks are not read at once, and differ by some milliseconds
-    /// each time.
+    /// The time of the first failure. It is kept, so that each status shows the same time: converting between the two clocks would
+    /// vary by a few milliseconds.
     private func wallTime(of failingSince: MonotonicTime, at now: Moment) -> UnixTime {
         state.withLock { state in
             if let known = state.failingSince, known.monotonic == failingSince { return known.wall }
@@ -977,7 +976,7 @@ extension TokenKeeper {
         }
     }
 
-    /// What of this credential's token only a person can replace, and when that ends.
+    /// When the parts of this credential's token expire that only a person can replace.
     package func expirations(at now: Moment) -> [Expiration] {
         guard let held else { return [] }
         let token = held.token
@@ -996,17 +995,17 @@ extension TokenKeeper {
     }
 }
 
-/// What a keeper has to do.
+/// The kinds of work of a keeper.
 enum KeeperWork: Hashable, Sendable {
     /// ``TokenKeeper/work()``.
     case turn(WorkUrgency)
-    /// ``TokenKeeper/writeNotes()``.
-    case notes
+    /// ``TokenKeeper/writeBufferedEvents()``.
+    case auditEvents
 }
 
-/// Events of the request path that wait for the audit log, so that no request does.
+/// Events of the request path that wait for the audit log, so that requests need not wait for it.
 struct AuditBuffer: Sendable {
-    /// How many may wait.
+    /// How many events may wait.
     static let limit = 1024
 
     private var waiting: [TokenEvent] = []
@@ -1018,13 +1017,13 @@ struct AuditBuffer: Sendable {
         firstUses.isFirst(generation: generation, route: route)
     }
 
-    /// Asks for room for one event of a request that got no token: see ``EventBudget/spend(at:)``.
+    /// Spends the budget for one event of a request without a token: see ``EventBudget/spend(at:)``.
     mutating func spendForWithheld(at now: MonotonicTime) -> Int? { withheld.spend(at: now) }
 
     enum Addition {
-        /// Too many wait.
+        /// Dropped, because too many events wait.
         case lost
-        /// None waited before.
+        /// No other event waits, so the writer has to be told.
         case first
         case behindOthers
     }

@@ -2,18 +2,17 @@ import GatewayEvents
 import GatewayHTTP
 import Logging
 
-/// Performs calls: reads and writes the store, speaks to the authority, commits events.
+/// Carries out calls: reads and writes the store, asks the authorization server, commits events.
 ///
-/// A value that one turn of the keeper owns while it waits: the turn takes it from the keeper's state, changes it between one
-/// wait and the next without a lock, and puts it back. What others must see at once goes through the keeper's machine or
-/// ``PublishedToken``.
+/// It is a value that one turn of the keeper owns: the turn takes it from the keeper's state, changes it without a lock, and puts
+/// it back. Whatever others must see at once goes through the keeper's machine or ``PublishedToken``.
 ///
-/// The order within a call is the promise: lease (stores that gateways share) -> event `acquiring` or `renewing` -> journal
-/// (grants that rotate) -> authority -> store -> event `acquired` or `renewed` -> the token is used.
+/// A call keeps this order: lease (if gateways share the store) -> event `acquiring` or `renewing` -> journal (if the grant
+/// rotates) -> authorization server -> store -> event `acquired` or `renewed` -> the token is used.
 ///
-/// When the new token cannot be stored it is used all the same and saved again later: for a grant that rotates it is the
-/// only one there is, and for any other the store merely saves a call after a restart. The journal is still in the
-/// store then, so that a crash before the second attempt shows.
+/// If the new token cannot be stored, it is used anyway and saved later. With a grant that rotates, it is the only valid token;
+/// with any other grant, storing it only saves a call after a restart. The journal then remains in the store, so that a crash
+/// before the second attempt is noticed.
 struct TokenRenewer {
     enum End {
         case obtained(FreshToken)
@@ -21,13 +20,13 @@ struct TokenRenewer {
         case failed(TokenFailure)
         /// Another gateway is renewing, for as long as this.
         case held(Duration)
-        /// The token was taken away meanwhile, at another gateway.
+        /// The token was withdrawn at another gateway in the meantime.
         case withdrawn
     }
 
-    /// A token that is stored but whose event the audit log would not take. Not asked for again: the event is retried.
+    /// A token that is stored but whose event the audit log did not take. It is not requested again: only the event is retried.
     ///
-    /// A class, because few renewers have one: the others keep room for a reference only.
+    /// A class, because few renewers have one, and a reference is small.
     private final class Uncommitted: Sendable {
         let fresh: FreshToken
         let event: TokenEvent
@@ -44,32 +43,32 @@ struct TokenRenewer {
     enum Phase {
         /// The store was never read. Before the first read, a difference is not a change.
         case unread
-        /// The next call reads it.
+        /// The next call reads the store.
         case closed
-        /// The record was forgotten here, but the store would not remove it: it is not to be read again.
+        /// The record was forgotten here, but the store could not remove it. It must not be read again.
         case forgotten
-        /// ``TokenRenewer/record`` is what there is.
+        /// ``TokenRenewer/record`` is up to date.
         case open
     }
 
     private let context: KeeperContext
     /// What the next call works on.
     private var known: RenewalRecord
-    /// What the store held when it was last asked. Each change publishes the revision: others compare with it what they have read,
-    /// on threads of their own.
+    /// The contents of the store when it was last asked. Each change publishes the revision, which others compare, on their own
+    /// threads, with what they have read.
     private var stored = StoredRecord() {
         didSet { context.published.revision = stored.revision }
     }
-    /// What somebody else has written in place of what was to be saved; applied in the next turn.
+    /// An entry that somebody else wrote before this gateway could save its own. It is applied in the next turn.
     private var overtakenBy: TokenEntry?
     private(set) var phase: Phase
     private var uncommitted: Uncommitted?
     /// The write of ``record`` that the store has not taken yet.
     private(set) var pendingWrite = PendingWrite.none
-    /// Why what an operator has just taken away is not in the audit log yet.
+    /// Why the operator's last withdrawal is not in the audit log yet.
     private var unrecorded: AuditError?
 
-    /// - Parameter phase: `open` for a token that is not kept, so there is no record to look for.
+    /// - Parameter phase: `open` for a token that is not stored, so that there is no record to read.
     init(context: KeeperContext, phase: Phase = .unread) {
         self.context = context
         self.phase = phase
@@ -84,19 +83,19 @@ struct TokenRenewer {
     /// See ``RenewalRecord/isRotationUncertain``.
     var isRotationUncertain: Bool { known.isRotationUncertain }
 
-    /// What has overtaken a write and has yet to be applied.
+    /// The entry that replaced a write and has yet to be applied.
     mutating func takeOvertaking() -> TokenEntry? { overtakenBy.take() }
 
     mutating func takeUnrecorded() -> AuditError? { unrecorded.take() }
 
     /// - Parameters:
-    ///   - generation: The highest there has been.
-    ///   - waiters: How many requests wait by now.
+    ///   - generation: The highest generation so far.
+    ///   - waiters: How many requests wait now.
     mutating func perform(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
         if let uncommitted { return await commit(uncommitted) }
         if phase != .open, let end = await open(call, after: generation) { return end }
         let end = await renew(call, after: max(generation, record?.generation ?? 0), waiters: waiters)
-        // In a store of its own a gateway keeps the lease for its next attempt, which costs no write.
+        // If the store is not shared, the gateway keeps the lease for its next attempt, which saves a write.
         if context.store.isShared, pendingWrite == .none { await endLease() }
         return end
     }
@@ -125,8 +124,8 @@ struct TokenRenewer {
 
     // MARK: The record
 
-    /// Puts another record in place of the present one. What goes with the present one is dropped: a write that the
-    /// store did not take, and an event that the audit log did not take.
+    /// Replaces the current record, and drops what belongs to it: a write that the store has not taken, and an event that the audit
+    /// log has not taken.
     ///
     /// - Returns: The token whose event was dropped.
     @discardableResult
@@ -137,28 +136,27 @@ struct TokenRenewer {
     }
 }
 
-/// Getting the next token from the authority.
+/// Getting the next token from the authorization server.
 ///
-/// A grant that rotates spends its refresh token with each call, and six things can go wrong with that:
+/// A grant that rotates spends its refresh token with each call. Six things can go wrong:
 ///
-/// - *The answer is lost* after the request may have been acted upon (time-out, cut connection, a broken 2xx or 5xx). The
-///   journal stays in the store and the state is `rotation_uncertain`. The call is repeated after the usual pause, but
-///   not blindly: the store is read first, and when somebody else has rotated in the meantime that token is adopted and
-///   nothing is sent. Sending the same refresh token again cannot lose more than is lost: either it was never used
-///   (then this is the call that counts), or its successor never reached us, and only an authority that forgives a
-///   repetition can still help.
-/// - *The next refresh token comes without an access token that can be used*: with an earlier step of a longer attempt, or
-///   beside something odd. It is stored beside the one that was sent, and sent the next time. One that came beside something
-///   odd may be none: until it has worked, the state is `rotation_uncertain`, and the last one that has worked is kept. That
-///   one is sent after any refusal that may be about the refresh token, because what is refused may be no refresh token.
-/// - *An access token that can be used comes beside a refresh token that cannot.* The access token is used. The refresh token
-///   that was sent is probably spent, so the state is `rotation_uncertain`.
-/// - *The gateway dies* between sending and storing. The next start finds the journal and goes on as above.
-/// - *The answer is lost, or the gateway dies, and the grant can acquire anew* (`oauth2_password`, a recipe with `acquire`).
+/// - *The answer is lost* after the server may have acted on the request (timeout, cut connection, a broken 2xx or 5xx). The
+///   journal stays in the store, and the state is `rotation_uncertain`. The call is repeated after the usual pause, but the store
+///   is read first: if somebody else has rotated in the meantime, their token is adopted and nothing is sent. Sending the same
+///   refresh token again does no further harm. Either it was never used, so that this call works; or its successor never reached
+///   us, and only a server that tolerates a repetition can still help.
+/// - *The next refresh token comes without a usable access token*: with an earlier step of a longer attempt, or in an unexpected
+///   answer. It is stored together with the one that was sent, and sent the next time. A refresh token from an unexpected answer
+///   may be invalid: until it has worked, the state is `rotation_uncertain`, and the last one that worked is kept. That one is sent
+///   after any refusal that may be about the refresh token.
+/// - *The access token is usable, but the refresh token that came with it is not.* The access token is used. The refresh token that
+///   was sent is probably spent, so the state is `rotation_uncertain`.
+/// - *The gateway crashes* between sending and storing. The next start finds the journal and goes on as above.
+/// - *The answer is lost, or the gateway crashes, and the grant can acquire anew* (`oauth2_password`, a recipe with `acquire`).
 ///   The next call does so at once, because the refresh token may be spent.
-/// - *The refresh token is refused.* In this order, each once: what the store holds by now, then the previous refresh token
-///   (only after an uncertain rotation: the authority may not have seen the last one confirmed, or never issued it). Then a
-///   person must log in. The record says so, and other gateways and later starts do not send it by themselves.
+/// - *The refresh token is refused.* The gateway tries, each once: what the store now holds, then the previous refresh token (only
+///   after an uncertain rotation, since the server may not have confirmed the last one or may never have issued it). Otherwise a
+///   person must log in. The record says so, and other gateways and later starts do not send the refresh token by themselves.
 extension TokenRenewer {
     private mutating func renew(_ call: TokenCall, after generation: Int, waiters: () -> Int) async -> End {
         if let failure = manualRenewal(insteadOf: call) { return await refused(failure, call) }
@@ -209,7 +207,7 @@ extension TokenRenewer {
                     || steps.passesOver(sent, after: failed.reply, in: record, isUncertain: isUncertain)
                 guard looksForAnother else {
                     if failed.refreshToken.isLost { known.answerLost() }
-                    // What became of an earlier attempt is no clearer for an authority that is busy now.
+                    // A busy server says nothing about an earlier attempt.
                     if failed.reply != nil, await noteRefusal(of: sent, by: failure) {
                         return await refused(failure, call)
                     }
@@ -229,7 +227,7 @@ extension TokenRenewer {
         }
     }
 
-    /// Why a call is not made by itself. An operator may know that the authority accepts the refresh token again.
+    /// Why a call is not made automatically. An operator may know that the server accepts the refresh token again.
     private mutating func manualRenewal(insteadOf call: TokenCall) -> TokenFailure? {
         guard call.trigger == .operator else { return manualRenewal }
         known.forgetRefusal()
@@ -244,7 +242,7 @@ extension TokenRenewer {
         return attempt
     }
 
-    /// Stores what a call that failed has made of the refresh token.
+    /// Stores what a failed call has changed about the refresh token.
     private mutating func settle(_ refreshToken: RefreshTokenState, of sent: Secret?) async {
         if known.keep(refreshToken, spending: sent) { await save() }
         if refreshToken.isRefused, known.dropRefreshToken(sent) { await save() }
@@ -277,7 +275,7 @@ extension TokenRenewer {
     ) async -> End {
         let (generation, token) = (accepted.generation, accepted.token)
         var event = context.event(isFirst ? .acquired : .renewed, generation: generation, trigger: call.trigger)
-        // The successor of what an operator brought takes its place in the store, too.
+        // If an operator's token is not stored yet, its successor is written like it: whatever the store holds.
         let isOperators = pendingWrite.isOperators
         replaceRecord(with: accepted)
         context.callLimit?.passwordWorked()
@@ -305,7 +303,7 @@ extension TokenRenewer {
         return await commit(Uncommitted(fresh: fresh(accepted), event: event))
     }
 
-    /// Somebody was before: an operator has taken the token away or brought another one, or another gateway has taken over.
+    /// Somebody else wrote first: an operator has withdrawn the token or brought another one, or another gateway has taken over.
     private mutating func drop(
         _ event: TokenEvent,
         of accepted: StoredToken,
@@ -316,10 +314,10 @@ extension TokenRenewer {
         event.token = accepted.token.access
         await noteOvertaken(event)
         replaceRecord(with: stored.seen.token)
-        // Its number was not used. The record may have a lower one than the token in use: see `adoption`.
+        // The dropped token's generation was not used. The record may have a lower one than the token in use: see `adoption`.
         switch await apply(entry, after: accepted.generation - 1) {
         case .adopted(var fresh):
-            // The authority was asked, for the one that was dropped.
+            // The server was called, although its token was dropped.
             fresh.isAdopted = false
             return .obtained(fresh)
         case .withdrawn, .nothing: return .withdrawn
@@ -358,9 +356,9 @@ extension TokenRenewer {
     }
 }
 
-/// The token that the own one is made from.
+/// The token that this one is made from.
 extension TokenRenewer {
-    /// nil when the grant needs none.
+    /// - Returns: nil if the grant needs none.
     private func parentToken(for call: TokenCall) async -> Result<LiveToken?, TokenFailure> {
         guard let parent = context.parent else { return .success(nil) }
         return await parent.liveToken(for: demand(of: call), within: TokenKeeper.callDeadline)
@@ -373,13 +371,13 @@ extension TokenRenewer {
             }
     }
 
-    /// On whose behalf the parent is asked: the request's, or the credential's own.
+    /// The request on whose behalf the parent is asked, or one that names this credential.
     private func demand(of call: TokenCall) -> CredentialRequest {
         call.demand ?? CredentialRequest(route: "credentials.\(context.name)", client: nil, requestID: "")
     }
 }
 
-/// What follows when the authority refuses the refresh token: another token is tried, or the credential needs a person.
+/// What follows if the server refuses the refresh token: another token is tried, or a person must log in.
 extension TokenRenewer {
     /// - Parameter steps: What was tried.
     private mutating func giveUp(_ failure: TokenFailure, _ call: TokenCall, _ steps: RenewalSteps) async -> End {
@@ -395,7 +393,7 @@ extension TokenRenewer {
                 + " accepts the refresh token. A new login is needed."
             failure = failure.replacing(detail: detail, command: failure.problem.command)
         }
-        // Shown until somebody has logged in, since it is why a login is needed.
+        // Shown until somebody has logged in, since this is why a login is needed.
         let wasUncertain = isUncertain
         let stored = record?.token.refreshToken
         let isNoted = await noteRefusal(of: steps.hasRefused(stored) ? stored : nil, by: failure)
@@ -404,9 +402,9 @@ extension TokenRenewer {
         return await refused(failure, call)
     }
 
-    /// Stores that the authority has refused the refresh token: no other gateway and no later start sends it by itself.
+    /// Stores that the server has refused the refresh token, so that no other gateway and no later start sends it by itself.
     ///
-    /// - Returns: Whether that is so. The journal is struck then.
+    /// - Returns: Whether the refusal was noted. If so, the journal was removed, too.
     private mutating func noteRefusal(of sent: Secret?, by failure: TokenFailure) async -> Bool {
         guard known.noteRefusal(of: sent, by: failure) else { return false }
         await save(endingLease: true)
@@ -419,12 +417,12 @@ extension TokenRenewer {
             await withdraw(isOperators: false)
             known.goOnShowing(isUncertain: wasUncertain)
         }
-        // One that is only likely is tried again, and the first alone is news: see ``TokenLifecycle/Failed/isEscalated``.
+        // `loginLikely` is retried; only its first occurrence is reported: see ``TokenLifecycle/Failed/isEscalated``.
         if case .loginRequired = failure.class { await noteLogin(failure, call) }
         return .failed(failure)
     }
 
-    /// - Parameter call: nil where the record says so, and no call was made.
+    /// - Parameter call: nil if the record says so, without a call.
     func noteLogin(_ failure: TokenFailure, _ call: TokenCall? = nil) async {
         var event = context.event(.loginRequired, generation: record?.generation, trigger: call?.trigger)
         event.demand = call?.demand
@@ -436,18 +434,19 @@ extension TokenRenewer {
 
 /// The lease of a renewal. Gateways that share a store renew one after the other, and adopt each other's tokens.
 extension TokenRenewer {
-    /// Whether the authority may be called.
+    /// Whether the authorization server may be called.
     private enum Clearance {
         case granted
-        /// The record is another one now: begin anew with it.
+        /// The record has changed: begin again with the new one.
         case again
         case ended(End)
     }
 
-    /// Takes the lease before anything is said of a call, where other gateways may be about to make the same one.
+    /// If the store is shared, takes the lease before the call is recorded, since other gateways may be about to make the same
+    /// call.
     ///
-    /// A store that fails keeps a refresh token from being sent. A grant that does not rotate goes on without the lease: at
-    /// worst two gateways get a token each.
+    /// If the store fails, no refresh token is sent. A grant that does not rotate goes on without the lease: at worst, two gateways
+    /// get a token each.
     private mutating func takeSharedLease(for call: TokenCall, after generation: Int) async -> Clearance {
         guard context.store.isShared else { return .granted }
         do throws(TokenStoreError) {
@@ -464,15 +463,15 @@ extension TokenRenewer {
         }
     }
 
-    /// Notes that the refresh token is about to be spent: without the note a crash could not be told from a token that was
-    /// never sent. Takes the lease in the same step, if it has none yet.
+    /// Stores that the refresh token is about to be spent. Otherwise, after a crash, it could not be told whether it was sent.
+    /// Takes the lease in the same step, if there is none yet.
     private mutating func journal(for call: TokenCall, after generation: Int) async -> Clearance {
         guard let record, let journalled = known.journalled(newAttempt(of: record.generation)) else { return .granted }
         do throws(TokenStoreError) {
             return try await takeLease(writing: journalled, for: call, after: generation)
         } catch {
             await report(error, while: "journal", generation: journalled.generation)
-            // Nothing is lost with a refresh token where another way leads to the next one.
+            // A grant that does not rotate loses nothing without a journal.
             return context.grant.rotatesRefreshToken ? .ended(.failed(unreadable(error))) : .granted
         }
     }
@@ -490,14 +489,14 @@ extension TokenRenewer {
         for call: TokenCall,
         after generation: Int
     ) async throws(TokenStoreError) -> Clearance {
-        // Otherwise the record that it replaces would be adopted.
+        // Otherwise, the record that the operator's token replaces would be adopted.
         if pendingWrite.isOperators, let record {
             stored.replace(with: record, as: try await context.store.replace(record, for: context.key))
             pendingWrite = .none
         }
         let answer: TokenLeaseAnswer
         if let lease = stored.lease {
-            // One that is left of an earlier attempt may be about to end.
+            // A lease from an earlier attempt may be about to expire.
             answer =
                 if let token {
                     try await context.store.save(token, under: lease)
@@ -531,7 +530,7 @@ extension TokenRenewer {
         }
     }
 
-    /// Asks the authority, and keeps the lease meanwhile.
+    /// Calls the authorization server, and keeps the lease while it waits.
     private func perform(_ first: GrantStep, in attempt: GrantAttempt) async -> AuthorityCall.Outcome {
         let call = AuthorityCall(context: context)
         guard let lease = stored.lease else { return await call.perform(first, in: attempt) }
@@ -543,7 +542,7 @@ extension TokenRenewer {
         }
     }
 
-    /// Lets other gateways renew, after a call that brought no token.
+    /// Releases the lease after a call that brought no token, so that other gateways can renew.
     mutating func endLease() async {
         guard let lease = stored.giveUpLease() else { return }
         do throws(TokenStoreError) {
@@ -569,19 +568,19 @@ extension KeeperContext {
     }
 }
 
-/// The store: opening it, writing to it, and what is said when it fails.
+/// The store: opening it, writing to it, and reporting its failures.
 extension TokenRenewer {
     /// Looks for a token in the store, then in the configuration.
     ///
-    /// - Returns: nil when a call has to be made: a request waits for it, a renewal was cut off half-way, or the token is
-    ///   to be obtained before it is needed.
+    /// - Returns: nil if a call has to be made: a request waits for it, a renewal was interrupted, or the token is to be obtained
+    ///   before it is needed.
     private mutating func open(_ call: TokenCall, after generation: Int) async -> End? {
         if phase == .unread { phase = .closed }
         do throws(TokenStoreError) {
             replaceRecord(with: phase == .forgotten ? nil : try await load())
         } catch {
             await report(error, while: "load", generation: nil)
-            // The store may hold a later refresh token than the configuration; spending the earlier one could cost both.
+            // The store may hold a newer refresh token than the configuration. Spending the older one could invalidate both.
             if context.grant.rotatesRefreshToken { return .failed(unreadable(error)) }
         }
         if let found = record, !found.isRevoked {
@@ -596,14 +595,14 @@ extension TokenRenewer {
         phase = .open
         guard call.isFirstLook else { return nil }
         if record?.isRevoked == true, let obstacle { return await refused(obstacle, call) }
-        // What only a person can bring is not asked for; the status says so.
+        // A token that only a person can bring is not requested; the status says so.
         return context.policy.acquireOn == .startup && obstacle == nil ? nil : .nothing
     }
 
-    /// Loads the record from the store, or else from the configuration, for a command that comes before the first call.
-    /// Uses nothing.
+    /// Loads the record from the store, or else from the configuration, for a command that comes before the first call. The token
+    /// is not used.
     ///
-    /// - Parameter highestGeneration: The highest there has been, which `clear` leaves as it is.
+    /// - Parameter highestGeneration: The highest generation so far, which `clear` does not reset.
     mutating func loadRecord(highestGeneration: Int) async throws(TokenStoreError) {
         guard phase == .unread || phase == .closed, record == nil else { return }
         replaceRecord(with: try await load() ?? seedRecord(after: highestGeneration))
@@ -614,7 +613,7 @@ extension TokenRenewer {
         return stored.seen.token
     }
 
-    /// The token of the configuration; nil when it has none.
+    /// The token in the configuration; nil if it has none.
     private func seedRecord(after highestGeneration: Int) -> StoredToken? {
         context.grant.seed(at: context.clock.now()).map { StoredToken(generation: highestGeneration + 1, token: $0) }
     }
@@ -622,14 +621,14 @@ extension TokenRenewer {
     /// Why no token can be obtained without a person; nil if one can.
     var obstacle: TokenFailure? {
         if let manualRenewal { return manualRenewal }
-        // What such a grant lacks is the parent's token, and that is asked for with the call.
+        // Such a grant lacks only the parent's token, which is requested with the call.
         guard context.parent == nil else { return nil }
         let attempt = context.attempt(holding: record?.token)
         guard case .impossible(let failure) = context.grant.firstStep(of: attempt) else { return nil }
         return failure
     }
 
-    /// Why the present token gets no successor without a person; nil if it gets one, or if there is no token.
+    /// Why the current token cannot be renewed without a person; nil if it can, or if there is no token.
     private var manualRenewal: TokenFailure? {
         guard let record, !record.isRevoked else { return nil }
         switch known.hold {
@@ -647,7 +646,7 @@ extension TokenRenewer {
     ) async -> End? {
         var event = context.event(.loaded, generation: found.generation, trigger: call.trigger)
         event.expiresAt = found.token.expiresAt
-        // A seed may be a refresh token alone.
+        // The configuration may have only a refresh token.
         event.token = found.token.access.isEmpty ? nil : found.token.access
         event.detail = ["from": origin]
         if found.attempt != nil { event.detail["renewal"] = "cut_off" }
@@ -670,11 +669,12 @@ extension TokenRenewer {
         return .obtained(token)
     }
 
-    /// Writes the record, if it is unchanged in the store.
+    /// Writes the record, if nobody else has changed it in the store.
     ///
     /// - Parameters:
-    ///   - asOperators: It is written whatever the store holds. An operator's write that failed stays one.
-    ///   - endsLease: Nothing follows in this attempt.
+    ///   - asOperators: For an operator: it is written whatever the store holds. If the write fails, its repetition is an
+    ///     operator's, too.
+    ///   - endsLease: This is the last write of the attempt.
     private mutating func save(asOperators: Bool = false, endingLease endsLease: Bool = false) async {
         guard let record else { return }
         let isOperators = asOperators || pendingWrite.isOperators
@@ -689,7 +689,7 @@ extension TokenRenewer {
             pause.map { PendingWrite(isOperators: isOperators, due: context.clock.now().monotonic + $0) } ?? .none
     }
 
-    /// - Returns: When to try again; nil when that is not necessary.
+    /// - Returns: How long to wait before the next attempt; nil if none is necessary.
     private mutating func write(
         _ written: StoredToken?,
         asOperators: Bool,
@@ -701,7 +701,7 @@ extension TokenRenewer {
             stored.replace(with: record, as: try await context.store.replace(record, for: context.key))
             return nil
         }
-        // The next try names what the one before was told. A removal takes a lease first.
+        // Each attempt uses the revision that the one before has returned. A removal takes a lease first.
         for _ in 1...3 {
             let write: StoredRecord.Write
             if let lease = stored.lease, endsLease || record == nil {
@@ -739,8 +739,8 @@ extension TokenRenewer {
 
     /// Removes the record from the store.
     ///
-    /// - Parameter asOperators: It is removed whatever the store holds.
-    /// - Returns: Whether it is removed: another gateway may be renewing the token, or may have another one.
+    /// - Parameter asOperators: For an operator: it is removed whatever the store holds.
+    /// - Returns: Whether it was removed. Another gateway may be renewing the token, or may have stored another one.
     private mutating func remove(asOperators: Bool) async throws(TokenStoreError) -> Bool {
         let pause = try await write(nil, asOperators: asOperators, endingLease: true)
         return pause == nil && overtakenBy == nil
@@ -753,10 +753,10 @@ extension TokenRenewer {
         }
     }
 
-    /// Tries once more what the store has not taken, for a process that is about to exit.
+    /// Repeats once a write that the store has not taken, for a process that is about to exit.
     ///
-    /// - Parameter removes: Whether an operator wanted the token removed if it is forgotten here.
-    /// - Returns: Why the store still holds something else than the record.
+    /// - Parameter removes: Whether an operator wanted the token removed, if it is forgotten here.
+    /// - Returns: Why the store still differs from the record; nil if it does not.
     mutating func settle(removing removes: Bool) async -> GatewayProblem? {
         if pendingWrite != .none { await saveAgain() }
         guard pendingWrite == .none else {
@@ -822,7 +822,7 @@ extension TokenRenewer {
 
 /// What others have written to the store: another token is adopted, and a withdrawal is followed.
 extension TokenRenewer {
-    /// What became of a change that somebody else has made.
+    /// The effect of a change that somebody else has made.
     enum StoreChange {
         /// There is nothing to do.
         case nothing
@@ -830,9 +830,9 @@ extension TokenRenewer {
         case withdrawn
     }
 
-    /// - Parameter generation: The highest there has been.
-    mutating func apply(_ news: TokenEntry, after generation: Int) async -> StoreChange {
-        guard news.revision != stored.revision, let entry = await latest(news) else { return .nothing }
+    /// - Parameter generation: The highest generation so far.
+    mutating func apply(_ changed: TokenEntry, after generation: Int) async -> StoreChange {
+        guard changed.revision != stored.revision, let entry = await latest(changed) else { return .nothing }
         let change = stored.change(to: entry, holding: record)
         switch change {
         case .none:
@@ -853,9 +853,11 @@ extension TokenRenewer {
         }
     }
 
-    /// News that is older than what the renewer knows was read before the renewer wrote, or the store has lost the rest.
-    private mutating func latest(_ news: TokenEntry) async -> TokenEntry? {
-        guard news.revision < stored.revision else { return news }
+    /// A change older than the known revision was read before our own write, or the store went back.
+    ///
+    /// - Returns: nil if it was read before our own write.
+    private mutating func latest(_ changed: TokenEntry) async -> TokenEntry? {
+        guard changed.revision < stored.revision else { return changed }
         do throws(TokenStoreError) {
             let entry = try await context.store.load(context.key)
             return entry.revision == stored.revision ? nil : entry
@@ -865,20 +867,20 @@ extension TokenRenewer {
         }
     }
 
-    /// A record that was revoked keeps the token of the configuration from being used. One with a token was forgotten here.
+    /// Takes over a record that says that the token was revoked: it keeps the token in the configuration from being used.
     private mutating func learnOfRevocation() {
         guard record == nil, let token = stored.seen.token, token.isRevoked else { return }
         replaceRecord(with: token)
     }
 
-    /// A token whose event cannot be recorded is used all the same: the one that is at hand may have been revoked.
+    /// Uses the token even if its event cannot be recorded, because the current one may have been revoked.
     private mutating func adopt(_ token: StoredToken, after generation: Int) async -> FreshToken {
         let (adopted, event) = await adoption(of: token, after: generation, nil)
         await context.note(event)
         return fresh(adopted: adopted)
     }
 
-    /// - Returns: nil when the adopted token is dead and has to be renewed first.
+    /// - Returns: nil if the adopted token has expired or was rejected, so that it has to be renewed first.
     private mutating func use(_ found: StoredToken, after generation: Int, _ trigger: TokenEvent.Trigger) async -> End?
     {
         let (adopted, event) = await adoption(of: found, after: generation, trigger)
@@ -896,14 +898,14 @@ extension TokenRenewer {
         return token
     }
 
-    /// - Returns: The record, and the event that says so.
+    /// - Returns: The adopted record, and the event to commit.
     private mutating func adoption(
         of found: StoredToken,
         after generation: Int,
         _ trigger: TokenEvent.Trigger?
     ) async -> (StoredToken, TokenEvent) {
         var adopted = found
-        // Late rejections of what we held must not hit the adopted one.
+        // Late rejections of our earlier token must not affect the adopted one.
         adopted.generation = max(found.generation, generation + 1)
         let dropped = replaceRecord(with: adopted)
         phase = .open
@@ -914,7 +916,7 @@ extension TokenRenewer {
         return (adopted, event)
     }
 
-    /// A sibling that shares the store may have rotated: its token is in the store then.
+    /// Another gateway may have rotated the token and stored the new one.
     private mutating func adoptFromStore() async -> StoredToken? {
         do throws(TokenStoreError) {
             let entry = try await context.store.load(context.key)
@@ -928,7 +930,7 @@ extension TokenRenewer {
         }
     }
 
-    /// What an operator of another gateway, or the authority through it, has taken away.
+    /// Follows the withdrawal of the token at another gateway, by an operator or by the authorization server.
     private mutating func withdrawnByOthers() async {
         let generation = record?.generation
         let dropped = replaceRecord(with: stored.seen.token)
@@ -940,7 +942,7 @@ extension TokenRenewer {
         await context.note(event)
     }
 
-    /// A token was obtained and not used: another one took its place, or an operator took it away.
+    /// Records that a token was obtained but not used: it was replaced, or an operator has withdrawn it.
     private func noteOvertaken(_ event: TokenEvent?) async {
         guard var event else { return }
         event.outcome = .failed
@@ -963,9 +965,9 @@ extension TokenRenewer {
     }
 }
 
-/// What operators command: forgetting, taking and revoking a token.
+/// Commands of operators: forgetting, importing and revoking a token.
 extension TokenRenewer {
-    /// - Returns: Why it may come back with the next start.
+    /// - Returns: Why the token may come back at the next start; nil if it cannot.
     mutating func clear(after generation: Int) async -> GatewayProblem? {
         let problem = await forget(isOperators: true)
         let event = context.event(.cleared, generation: generation == 0 ? nil : generation, trigger: .operator)
@@ -973,9 +975,9 @@ extension TokenRenewer {
         return problem
     }
 
-    /// The store and the configuration are looked at again when a token is needed next.
+    /// Forgets the token. When one is needed next, the store and the configuration are read again.
     ///
-    /// - Parameter isOperators: It is removed from the store whatever that holds.
+    /// - Parameter isOperators: For an operator: it is removed whatever the store holds.
     private mutating func forget(isOperators: Bool) async -> GatewayProblem? {
         let generation = record?.generation
         let dropped = replaceRecord(with: nil)
@@ -997,7 +999,7 @@ extension TokenRenewer {
 
     /// - Parameters:
     ///   - name: What brought the token: an import or a login.
-    ///   - highest: The highest generation there has been.
+    ///   - highest: The highest generation so far.
     mutating func take(
         _ token: TokenSet,
         as name: TokenEvent.Name,
@@ -1020,7 +1022,7 @@ extension TokenRenewer {
         return .success(fresh(record))
     }
 
-    /// The record before a token is taken that may turn out to be no good.
+    /// The record before the import of a token that may turn out to be invalid.
     struct Earlier {
         let record: StoredToken?
         /// Whether the record came from an operator and the store has not taken it yet.
@@ -1029,9 +1031,9 @@ extension TokenRenewer {
 
     var earlier: Earlier { Earlier(record: record, isOperatorsWrite: pendingWrite.isOperators) }
 
-    /// Puts back what there was before `refused` was taken. What somebody else has written since then stays.
+    /// Restores the record from before `refused` was imported. Whatever somebody else has written since then stays.
     mutating func restore(_ earlier: Earlier, inPlaceOf refused: TokenSet) async {
-        // An import that the store has not taken has replaced nothing there.
+        // If the store has not taken the import, nothing was replaced there.
         let isOperators = pendingWrite.isOperators && earlier.isOperatorsWrite
         stored.ignoreOwnWrite(refused)
         if let record = earlier.record {
@@ -1065,7 +1067,7 @@ extension TokenRenewer {
         for token in tokens {
             let attempt = context.attempt(holding: token)
             switch context.grant.revocation(in: attempt) {
-            // Some grants revoke the access token, and both refresh tokens are kept beside the same one.
+            // Some grants revoke the access token, and both refresh tokens are stored with the same one.
             case .request(let request) where starts.contains { $0.request == request }: continue
             case .request(let request): starts.append(RevocationStart(request: request, attempt: attempt))
             case .impossible(let reason): return .impossible(irrevocable(reason))
@@ -1083,14 +1085,14 @@ extension TokenRenewer {
         )
     }
 
-    /// - Returns: Why the authority may still accept a token; and whether it was forgotten here all the same.
+    /// - Returns: Why the server may still accept a token, and whether the token was forgotten here anyway.
     mutating func revoke(_ starts: [RevocationStart]) async -> (problem: GatewayProblem?, isForgotten: Bool) {
         let begun = context.clock.now().monotonic
         var end = RevocationEnd()
         for start in starts {
             let next = await takeRevocation(start, since: begun)
             if end.problem == nil { end = next }
-            // A token that is kept is revoked again later, with all its steps.
+            // If the token is kept, the whole revocation is repeated later.
             if end.problem != nil, context.grant.keepsTokenUntilRevoked { break }
         }
         var event = context.event(
@@ -1114,9 +1116,9 @@ extension TokenRenewer {
         return (end.problem, true)
     }
 
-    /// What became of a revocation.
+    /// The result of a revocation.
     private struct RevocationEnd {
-        /// nil when the token is worth nothing any more.
+        /// nil if the token is no longer valid.
         var problem: GatewayProblem?
         var httpStatus: Int?
         var code: String?
@@ -1126,7 +1128,7 @@ extension TokenRenewer {
 
     /// Takes every step of the revocation of one token.
     ///
-    /// - Parameter begun: When that of the first token began: all of them share one deadline.
+    /// - Parameter begun: When the revocation of the first token began. All tokens share one deadline.
     private func takeRevocation(_ start: RevocationStart, since begun: MonotonicTime) async -> RevocationEnd {
         var (attempt, request) = (start.attempt, start.request)
         attempt.now = context.clock.now()
@@ -1158,10 +1160,10 @@ extension TokenRenewer {
         }
     }
 
-    /// Forgets a token that is dead for good. That of the configuration must not be taken up again, so its place in the
-    /// store is kept.
+    /// Forgets a token that will never be valid again. If it may come back from the configuration, the store keeps a record that it
+    /// was revoked.
     ///
-    /// - Parameter isOperators: What the store holds by now does not matter.
+    /// - Parameter isOperators: For an operator: it is written whatever the store holds.
     private mutating func withdraw(isOperators: Bool) async {
         let now = context.clock.now()
         guard context.grant.seed(at: now) != nil, let generation = record?.generation else {

@@ -1,4 +1,4 @@
-package import GatewayHTTP
+import GatewayHTTP
 
 /// What the answers of an attempt say about the refresh token: whether there is a next one, and whether it may be spent.
 struct RefreshTokenState: Hashable, Sendable {
@@ -43,16 +43,5 @@ struct RefreshTokenState: Hashable, Sendable {
         // Some authorities send an error with status 200.
         if case .failure = meaning, reply.status < 300, RefreshError(reply) != nil { return false }
         return (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
-    }
-}
-
-extension GrantAttempt {
-    /// The token that renews the next time, from an answer of this attempt: it outlives an attempt that fails, because the
-    /// one that was sent is spent.
-    ///
-    /// nil once another way was begun: what that brings belongs to a token that does not exist yet.
-    package var nextRefreshToken: Secret? {
-        get { restartedAfterStep == nil ? outputs["renewal"] : nil }
-        set { outputs["renewal"] = newValue }
     }
 }

@@ -2,8 +2,8 @@ import GatewayHTTP
 
 /// Which calls of one renewal follow a call that brought no token.
 ///
-/// In this order, each once: the token that the store holds by now, the previous refresh token, and nothing. A parent token that
-/// was refused is renewed once.
+/// It tries, each once: the token that the store now holds, then the previous refresh token. A parent token that was refused is renewed
+/// once.
 struct RenewalSteps: Sendable {
     private let rotatesRefreshToken: Bool
     private var refused: [Secret] = []
@@ -12,16 +12,16 @@ struct RenewalSteps: Sendable {
 
     init(rotatesRefreshToken: Bool) { self.rotatesRefreshToken = rotatesRefreshToken }
 
-    /// Whether another refresh token is looked for. The authority has refused this one then, for good.
+    /// Whether to look for another refresh token, because the server has refused this one for good.
     mutating func lookForAnother(after failure: TokenFailure, of refreshToken: Secret?) -> Bool {
         guard rotatesRefreshToken, failure.endsRefreshToken else { return false }
         if let refreshToken { refused.append(refreshToken) }
         return true
     }
 
-    /// Whether the previous refresh token is sent, although this one may still be good: it is unproven, so an authority that
-    /// does not know it may answer in any way, such as with `invalid_request` or a bare 401. It is not sent again then if the
-    /// previous one is refused for good.
+    /// Whether to send the previous refresh token, although this one may still be valid. This one is unproven, and a server that does not
+    /// know it may answer anything, such as `invalid_request` or 401 without a code. If the previous one is then refused for good, this
+    /// one is not sent again.
     mutating func passesOver(
         _ refreshToken: Secret?,
         after reply: TokenReply?,
@@ -36,23 +36,24 @@ struct RenewalSteps: Sendable {
         return true
     }
 
-    /// A redirect and a 404 are about the address, and a proxy asks for a login of its own.
+    /// A redirect and a 404 are about the address, and 407 is about a proxy.
     private static func mayConcernRefreshToken(_ reply: TokenReply) -> Bool {
         guard let error = RefreshError(reply), error != .transient else { return false }
         return !(300..<400).contains(reply.status) && ![404, 407].contains(reply.status)
     }
 
-    /// Whether the authority has refused this refresh token, for good.
+    /// Whether the server has refused this refresh token for good.
     func hasRefused(_ refreshToken: Secret?) -> Bool { refreshToken.map { refused.contains($0) } ?? false }
 
-    /// Another gateway that shares the store may have renewed. What it stored is adopted once: the two would take turns for ever.
+    /// Whether to read the store: another gateway may have renewed. Its token is adopted once; otherwise the two could alternate
+    /// forever.
     var readsStore: Bool { !hasAdopted }
 
     mutating func adopted() { hasAdopted = true }
 
-    /// The token of `record` with the previous refresh token; nil when that cannot help.
+    /// The token of `record` with the previous refresh token; nil if that cannot help.
     ///
-    /// - Parameter isUncertain: The authority may not have seen its successor confirmed.
+    /// - Parameter isUncertain: The server may still accept the previous refresh token.
     func previous(of record: StoredToken?, isUncertain: Bool) -> TokenSet? {
         guard isUncertain, var token = record?.token, let previous = record?.previousRefreshToken,
             !refused.contains(previous)
@@ -61,7 +62,7 @@ struct RenewalSteps: Sendable {
         return token
     }
 
-    /// Whether the parent's token is renewed after it was refused. A new one that is refused as well means something else.
+    /// Whether to renew the parent's token after it was refused. If a new one is refused as well, the reason is another.
     mutating func renewsParent() -> Bool {
         defer { hasRenewedParent = true }
         return !hasRenewedParent

@@ -1,12 +1,12 @@
 import GatewayHTTP
 
-/// A record as this gateway last saw it in the store, with the lease that it holds, and what the store's answers mean.
+/// A record as this gateway last saw it in the store, the lease that the gateway holds, and the meaning of the store's answers.
 ///
-/// Performs nothing. `holding` is the token that the gateway uses; it is later than the record when it could not be stored.
+/// It performs nothing. `holding` is the token that the gateway uses. It is newer than the record if it could not be stored.
 struct StoredRecord: Sendable {
     private(set) var seen = TokenEntry.nothing
     private(set) var lease: TokenLease?
-    /// The store has said what it holds. Before the first read, a difference is not a change.
+    /// The store was read. Before the first read, a difference is not a change.
     private var hasRead = false
     /// See ``ignoreOwnWrite(_:)``.
     private var ownWrite: TokenSet?
@@ -15,15 +15,15 @@ struct StoredRecord: Sendable {
 
     // MARK: What others have written
 
-    /// What it means that the store holds another entry than the one that was seen.
+    /// The meaning of a difference between the store and the entry that was seen last.
     enum Change: Hashable, Sendable {
         /// The token is unchanged. The journal of an attempt may be new.
         case none
-        /// Somebody has another token: it is adopted.
+        /// Somebody has stored another token, which is adopted.
         case newer(StoredToken)
-        /// The token was taken away: cleared, revoked, or dead for good.
+        /// The token was withdrawn: cleared, revoked, or refused for good.
         case withdrawn
-        /// The store has lost what it held: a backup was restored, say. What this gateway holds is later.
+        /// The store has an older record, for example after a backup was restored. This gateway's token is newer.
         case wentBack
     }
 
@@ -43,17 +43,17 @@ struct StoredRecord: Sendable {
     /// The record was read.
     mutating func load(_ entry: TokenEntry) { see(entry) }
 
-    /// The gateway brought this token and takes it back. The store may hold it although the write seemed to fail: it is not
-    /// adopted from there. Ends with the next write.
+    /// The gateway has discarded this token. The store may hold it although the write seemed to fail, but it is not adopted from there.
+    /// This ends with the next write.
     mutating func ignoreOwnWrite(_ token: TokenSet) { ownWrite = token }
 
-    /// An operator's write, which nothing can refuse.
+    /// An operator's write, which the store never refuses.
     mutating func replace(with token: StoredToken?, as revision: TokenRevision) {
         ownWrite = nil
         see(TokenEntry(token: token, revision: revision))
     }
 
-    /// Others may lease the record from now on.
+    /// Gives up the lease, so that others may have it.
     mutating func giveUpLease() -> TokenLease? { lease.take() }
 
     private mutating func see(_ entry: TokenEntry) {
@@ -69,21 +69,21 @@ struct StoredRecord: Sendable {
 
     // MARK: A renewal
 
-    /// What follows when the lease was asked for.
+    /// What follows after the lease was requested.
     enum Renewal: Hashable, Sendable {
-        /// Go on: the lease is ours.
+        /// Go on: this gateway has the lease.
         case begin
-        /// Somebody has a newer token: nothing is sent.
+        /// Somebody has a newer token, so nothing is sent.
         case adopt(StoredToken)
-        /// Look at the record again, then ask again. The journal in it is that of a gateway that did not end its attempt.
+        /// Read the record again, then ask again. Its journal was written by a gateway that did not complete its attempt.
         case again
-        /// The token was taken away: nothing is sent.
+        /// The token was withdrawn, so nothing is sent.
         case withdrawn
         /// Another gateway is renewing.
         case wait(Duration)
     }
 
-    /// - Parameter token: What was to be written with the lease; nil for a lease alone.
+    /// - Parameter token: The record that was to be written with the lease; nil if only the lease was requested.
     mutating func leased(
         _ answer: TokenLeaseAnswer,
         writing token: StoredToken?,
@@ -107,14 +107,14 @@ struct StoredRecord: Sendable {
 
     // MARK: A write
 
-    /// What follows from a write.
+    /// What follows after a write.
     enum Write: Hashable, Sendable {
         case done
-        /// Write once more: there is no newer token.
+        /// Write again: there is no newer token.
         case again
         /// Write later: another gateway is renewing.
         case later(Duration)
-        /// Somebody was before: what was to be written is dropped, and this is applied.
+        /// Somebody else wrote first: the write is dropped, and this entry is applied.
         case overtaken(TokenEntry)
     }
 
@@ -172,7 +172,7 @@ struct StoredRecord: Sendable {
         case .newer where hasRead, .withdrawn: return .overtaken(entry)
         case .none, .newer, .wentBack:
             see(entry)
-            // An earlier try was carried out although it seemed to fail.
+            // An earlier attempt was carried out although it seemed to fail.
             return entry.token == token ? .done : .again
         }
     }
@@ -185,8 +185,8 @@ struct StoredRecord: Sendable {
 }
 
 extension TokenSet {
-    /// The authority refused the refresh token of `other` to another gateway, which has dropped it. A gateway that holds a
-    /// successor of `other` is not affected.
+    /// Whether another gateway has dropped the refresh token of `other` because the server refused it. A gateway that holds a successor of
+    /// `other` is not affected.
     fileprivate func isRemainder(of other: TokenSet) -> Bool {
         refreshToken == nil && !access.isEmpty && access == other.access
     }
@@ -194,37 +194,37 @@ extension TokenSet {
 
 /// How long a gateway may renew before another one may, and how the others wait.
 enum RenewalLease {
-    /// How long a lease lasts: longer than a call to the authority may take.
+    /// How long a lease lasts: longer than a call to the authorization server may take.
     static let duration: Duration = .seconds(20)
-    /// When the holder prolongs it, again and again while a call lasts.
+    /// How often the holder prolongs it during a call.
     static let prolongedEvery: Duration = duration / 3
-    /// How often others look whether the renewal has ended, if the store does not tell.
+    /// How often others check whether the renewal has ended, if the store does not notify them.
     static let longestPause: Duration = .seconds(1)
 
-    /// How long to wait before the lease is asked for again.
+    /// How long to wait before requesting the lease again.
     ///
-    /// - Parameter jitter: 0...1; many gateways wait for one lease.
+    /// - Parameter jitter: 0...1, since many gateways may wait for one lease.
     static func pause(held time: Duration, jitter: Double) -> Duration {
         let wait = min(max(time, .milliseconds(10)), longestPause)
         return wait + wait / 4 * min(max(jitter, 0), 1)
     }
 }
 
-/// A record that the store has yet to take.
+/// A record that is not stored yet.
 enum PendingWrite: Hashable, Sendable {
     /// The store holds the record.
     case none
-    /// The gateway's own write: it is refused when somebody else has changed the record.
+    /// The gateway's own write. The store refuses it if somebody else has changed the record.
     case own(due: MonotonicTime)
-    /// What an operator brought or took away. It is written whatever the store holds.
+    /// A token that an operator has brought or withdrawn. It is written whatever the store holds.
     case operators(due: MonotonicTime)
 
-    /// A write that failed, to be tried again.
+    /// A failed write that is to be repeated.
     init(isOperators: Bool, due: MonotonicTime) {
         self = isOperators ? .operators(due: due) : .own(due: due)
     }
 
-    /// When to try again; nil when there is nothing to write.
+    /// When to try again; nil if there is nothing to write.
     var due: MonotonicTime? {
         switch self {
         case .none: nil

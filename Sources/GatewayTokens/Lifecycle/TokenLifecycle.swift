@@ -1,7 +1,7 @@
-package import GatewayEvents
-package import GatewayHTTP
+import GatewayEvents
+import GatewayHTTP
 
-/// Decides when a token is used, renewed, asked for or given up. Performs nothing and reads no clock.
+/// Decides when a token is used, renewed, requested or given up. It performs nothing and reads no clock.
 ///
 ///     calling ──nothing found──▶ empty ──need──▶ calling            (calling: `acquiring` without a live token,
 ///     (startup, reload)                            │                           `renewing` with one)
@@ -15,61 +15,39 @@ package import GatewayHTTP
 ///
 /// A suspect answer leads to `backingOff` twice, then to `stopped`.
 ///
-/// Whether a token is live depends on the time as well as on the phase. Each phase except `empty` may hold a live or
-/// a dead token. A live token is handed out in any phase. A lock overrides every phase.
+/// Whether a token is live, that is valid and not rejected, depends on the time as well as on the phase. Each phase except `empty`
+/// may hold a live or a dead token. A live token is handed out in any phase. A lock overrides every phase.
 ///
-/// `Waiter` is what the caller gets back when its wait is over; tests use integers.
-package struct TokenLifecycle<Waiter>: ~Copyable {
-    /// What the decisions depend on and what never changes.
-    package struct Rules: Sendable {
-        package var name: String
+/// The caller gets its `Waiter` back when its wait is over. Tests use integers.
+struct TokenLifecycle<Waiter>: ~Copyable {
+    /// The settings that decisions depend on. They never change.
+    struct Rules: Sendable {
+        var name: String
         /// Whether the gateway gets the next token without a person.
-        package var isRenewable: Bool
+        var isRenewable: Bool
         /// See ``TokenGrant/renewsAhead``.
-        package var renewsAhead: Bool
+        var renewsAhead = true
         /// See ``TokenGrant/canAcquireAnew``.
-        package var canAcquireAnew: Bool
-        /// What a person types to log in; nil where there is no login.
+        var canAcquireAnew = false
+        /// The command to log in; nil if there is no login.
         var loginCommand: String?
-        package var policy: RenewalPolicy
-        package var maximumWaiters: Int
-        /// More calls than this within an hour are a storm, unless the lifetime of the tokens itself asks for more.
-        var callsPerHour: Int
-        /// What the first call is ascribed to: the start of the gateway, a reload that brought the credential, or the request
-        /// that named its subject.
-        package var begunBy: TokenEvent.Trigger
-
-        package init(
-            name: String,
-            isRenewable: Bool,
-            renewsAhead: Bool = true,
-            canAcquireAnew: Bool = false,
-            loginCommand: String? = nil,
-            policy: RenewalPolicy = RenewalPolicy(),
-            maximumWaiters: Int = 10_000,
-            callsPerHour: Int = CallBudget.usual,
-            begunBy: TokenEvent.Trigger = .startup
-        ) {
-            self.name = name
-            self.isRenewable = isRenewable
-            self.renewsAhead = renewsAhead
-            self.canAcquireAnew = canAcquireAnew
-            self.loginCommand = loginCommand
-            self.policy = policy
-            self.maximumWaiters = maximumWaiters
-            self.callsPerHour = callsPerHour
-            self.begunBy = begunBy
-        }
+        var policy = RenewalPolicy()
+        var maximumWaiters = 10_000
+        /// More calls than this within an hour are a storm, unless the tokens are so short-lived that more are needed.
+        var callsPerHour = CallBudget.usual
+        /// The trigger of the first call: the start of the gateway, a reload that added the credential, or a request that named its
+        /// subject.
+        var begunBy = TokenEvent.Trigger.startup
     }
 
     private let rules: Rules
     private var phase: TokenPhase
     private var waiters: [CredentialTicket: Waiter] = [:]
-    /// The request that has waited longest. It is named as the cause of a call that begins later.
+    /// The request that has waited longest. A call that begins later names it as its cause.
     private var firstDemand: CredentialRequest?
-    package private(set) var isLocked = false
-    /// How often a token was taken from those who use it: locked, revoked or cleared, not replaced.
-    package private(set) var withdrawals = 0
+    private(set) var isLocked = false
+    /// How often a token was withdrawn, that is locked, revoked or cleared, but not replaced.
+    private(set) var withdrawals = 0
     /// The token is being revoked or cleared. Requests wait until that ends.
     private var isSuspended = false
     private var isStopped = false
@@ -79,16 +57,16 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
     /// Suspect answers, and failures of the configuration, since the last token.
     private var suspectAnswers = 0
     private var configurationFailures = 0
-    /// What has failed since the last token, whatever was tried since.
+    /// The failure since the last token. It stays while further calls are made.
     private var unresolved: UnresolvedFailure?
     private var lastCall = TokenCall.firstLook
-    /// The highest generation there has been; a cleared token does not give its number back.
-    package private(set) var generation = 0
-    /// A refresh token was spent and the answer was lost; shown in the status until a token is obtained.
-    package private(set) var isRotationUncertain = false
+    /// The highest generation so far. The number of a cleared token is not used again.
+    private(set) var generation = 0
+    /// A refresh token may be spent, because the answer was lost. The status shows this until a token is obtained.
+    private(set) var isRotationUncertain = false
 
-    /// Begins with a call that looks first: the shell reads the store and reports what it found.
-    package init(_ rules: Rules) {
+    /// Begins with a call that is a look: the shell reads the store and reports what it has found.
+    init(_ rules: Rules) {
         self.rules = rules
         budget = CallBudget(perHour: rules.callsPerHour)
         phase = .calling(nil, TokenCall(id: TokenCall.firstLook, trigger: rules.begunBy, demand: nil))
@@ -99,7 +77,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         return TokenCall(id: lastCall, trigger: trigger, demand: demand, mayAcquireAnew: mayAcquireAnew)
     }
 
-    /// The answers so far say that the refresh leads nowhere.
+    /// Whether the next call may obtain a token without the refresh token, because refreshing has failed too often.
     private var mayAcquireAnew: Bool {
         suspectAnswers + 1 >= RetrySchedule.suspectAnswersForDoubt || configurationFailures > 0
     }
@@ -119,7 +97,7 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
 
     // MARK: Invariants
 
-    /// What holds after each event.
+    /// Holds after each event.
     private func checkInvariants() {
         assert(
             phase.held.map { $0.generation <= generation } ?? true,
@@ -133,15 +111,15 @@ package struct TokenLifecycle<Waiter>: ~Copyable {
         assert(callID.map { (TokenCall.firstLook...lastCall).contains($0) } ?? true, "A call has an unknown number.")
     }
 
-    /// The number of the call that is due or under way.
+    /// The number of the call that is due or in progress.
     private var callID: Int? {
         if case .calling(let call) = phase.kind { call.id } else { nil }
     }
 }
 
-/// Requests: what they are given, how they wait, and what they report.
+/// Requests: which credential they get, how they wait, and which rejections they report.
 extension TokenLifecycle where Waiter: Sendable {
-    package enum OnNeed: Sendable {
+    enum OnNeed: Sendable {
         case use(Credential)
         /// The waiter is kept.
         case wait
@@ -150,29 +128,31 @@ extension TokenLifecycle where Waiter: Sendable {
         case refuse(GatewayProblem)
     }
 
-    package enum OnRejection: Hashable, Sendable {
+    enum OnRejection: Hashable, Sendable {
         /// The generation is not the current one: there is a newer token, or none.
         case late
-        /// The rejection is known already.
+        /// The rejection is already known.
         case known
-        /// The token is dead from now on. `calls`: a call has become due.
+        /// The token is dead from now on.
+        ///
+        /// - Parameter calls: Whether a call has become due.
         case dead(calls: Bool)
     }
 
-    /// What there is to inject, for readers that keep a copy of the answer: the live token, unless it is not to be used.
+    /// The credential to inject, for readers that keep a copy: the live token, unless it must not be used.
     var servable: Credential? {
         guard !isLocked, !isSuspended, let held, !held.isRejected, !isHeldBack else { return nil }
         return held.credential
     }
 
     /// Answers without a waiter and without changing anything.
-    package func answer(at now: MonotonicTime) -> CredentialAnswer {
+    func answer(at now: MonotonicTime) -> CredentialAnswer {
         if isLocked { return .unavailable(lockedProblem) }
         if isSuspended { return .wait }
         if let servable, servable.isUsable(at: now) { return .ready(servable) }
         switch phase.kind {
         case .empty, .calling, .ready: return .wait
-        // The next try, which the pause names, will not be made any more.
+        // The next attempt, which the pause names, will not be made any more.
         case .backingOff where isStopped: return .unavailable(Self.drainingProblem)
         case .backingOff(let pause): return now < pause.until ? .unavailable(pause.problem(at: now)) : .wait
         case .stopped(let stop):
@@ -181,9 +161,8 @@ extension TokenLifecycle where Waiter: Sendable {
         }
     }
 
-    /// Asks again and keeps the waiter when there is something to wait for, so that a token that arrived since
-    /// ``answer(at:)`` is not missed.
-    package mutating func need(
+    /// Answers again, because a token may have arrived since ``answer(at:)``. Keeps the waiter if it has to wait.
+    mutating func need(
         by waiter: Waiter,
         ticket: CredentialTicket,
         for demand: CredentialRequest,
@@ -198,7 +177,7 @@ extension TokenLifecycle where Waiter: Sendable {
         return keep(waiter, ticket, for: demand)
     }
 
-    /// Asks for the next token although this generation may be live, for a caller that cannot use a token that expires soon.
+    /// Asks for the next token even if this generation is live, for a caller that cannot use a token that expires soon.
     mutating func needSuccessor(
         of generation: Int,
         by waiter: Waiter,
@@ -235,14 +214,14 @@ extension TokenLifecycle where Waiter: Sendable {
         return wantCall(.demand, for: demand) ? .waitAndCall : .wait
     }
 
-    /// - Returns: The waiter, unless its wait was over already. The call goes on for the others.
-    package mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? {
+    /// - Returns: The waiter, unless its wait is already over. The call goes on for the others.
+    mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? {
         defer { checkInvariants() }
         return waiters.removeValue(forKey: ticket)
     }
 
-    /// The upstream did not accept this generation. A thousand such reports are one rejection.
-    package mutating func rejected(generation: Int, by demand: CredentialRequest? = nil) -> OnRejection {
+    /// The upstream has rejected this generation. A thousand such reports count as one rejection.
+    mutating func rejected(generation: Int, by demand: CredentialRequest? = nil) -> OnRejection {
         defer { checkInvariants() }
         guard let held, held.generation == generation else { return .late }
         guard !held.isRejected else { return .known }
@@ -255,68 +234,68 @@ extension TokenLifecycle where Waiter: Sendable {
         }
     }
 
-    /// No call will be made any more; a live token is still handed out.
+    /// No more calls are made. A live token is still handed out.
     ///
     /// - Returns: The waiters, to be refused with the problem.
-    package mutating func stop() -> (waiters: [Waiter], problem: GatewayProblem) {
+    mutating func stop() -> (waiters: [Waiter], problem: GatewayProblem) {
         defer { checkInvariants() }
         isStopped = true
         return (takeWaiters(), Self.drainingProblem)
     }
 
-    package var waiterCount: Int { waiters.count }
+    var waiterCount: Int { waiters.count }
 
-    /// No call is wanted or under way, and no request waits. A locked token begins no call.
-    package var isIdle: Bool {
+    /// Whether no call is due or in progress, and no request waits. A locked token begins no call.
+    var isIdle: Bool {
         if case .calling(let call) = phase.kind, call.hasBegun || !isLocked { return false }
         return waiters.isEmpty && !isSuspended
     }
 
-    /// `on_authority_failure: fail`: a token is not used while the authority refuses to renew it.
+    /// With `on_authority_failure: fail`, a token is not used while the authorization server refuses to renew it.
     private var isHeldBack: Bool {
         rules.policy.onAuthorityFailure == .fail && failures > 0
     }
 
     private static var drainingProblem: GatewayProblem { GatewayProblem(.draining, "The gateway is shutting down.") }
 
-    /// Makes the status say whether a refresh token was spent and the answer was lost.
-    package mutating func show(isRotationUncertain: Bool) { self.isRotationUncertain = isRotationUncertain }
+    /// Sets whether the status says that a refresh token may be spent, because the answer was lost.
+    mutating func show(isRotationUncertain: Bool) { self.isRotationUncertain = isRotationUncertain }
 
-    package var lockedProblem: GatewayProblem { .locked(rules.name) }
+    var lockedProblem: GatewayProblem { .locked(rules.name) }
 
-    package var held: HeldToken? { phase.held }
+    var held: HeldToken? { phase.held }
 
-    /// Whether enough is left of the token for somebody who is handed it.
+    /// Whether the token is valid long enough for somebody who gets it.
     private func isUseful(at now: MonotonicTime) -> Bool {
         held.map { held in held.remainder(at: now).map { $0 >= held.usefulLife } ?? true } ?? false
     }
 
-    /// - Returns: Whether a call became due by this; false when one already was.
+    /// - Returns: Whether a call became due; false if one already was.
     private mutating func wantCall(_ trigger: TokenEvent.Trigger, for demand: CredentialRequest? = nil) -> Bool {
         phase.want(newCall(trigger, for: demand))
     }
 }
 
-/// Calls: when one begins, and what its end changes.
+/// Calls: when one begins, and what its result changes.
 extension TokenLifecycle where Waiter: Sendable {
-    package enum Step: Sendable {
+    enum Step: Sendable {
         /// Make this call and report its end.
         case call(TokenCall)
-        /// There have been too many calls; these waiters were refused with the problem, and the longest pause begins.
+        /// There were too many calls. Refuse these waiters with the problem; the longest pause begins.
         case storm([Waiter], GatewayProblem, TokenCall)
-        /// A token that cannot be renewed ends soon.
+        /// A token that cannot be renewed expires soon.
         case expiringSoon(HeldToken)
-        /// A token has ended, and there is no newer one.
+        /// A token has expired, and there is no newer one.
         case expired(HeldToken)
-        /// Nothing to do before this time; nil: before the next event.
+        /// There is nothing to do before this time; nil: before the next event.
         case sleep(until: MonotonicTime?)
     }
 
-    /// How long before its end a token that cannot be renewed is announced.
+    /// How long before its expiry a token that cannot be renewed is reported.
     static var foresight: Duration { Expiration.Kind.token.notice }
 
-    /// What to do now. The keeper asks after every event, and whenever the time that it was told has come.
-    package mutating func next(at now: MonotonicTime) -> Step {
+    /// What to do now. The keeper asks after every event, and at the time that the last answer named.
+    mutating func next(at now: MonotonicTime) -> Step {
         defer { checkInvariants() }
         if let announcement = announcement(at: now) { return announcement }
         guard !isLocked else { return .sleep(until: nil) }
@@ -357,10 +336,10 @@ extension TokenLifecycle where Waiter: Sendable {
         return .call(call)
     }
 
-    /// Does without the call that was due, for the longest pause: there have been too many.
+    /// Drops the call that was due and begins the longest pause, because there were too many calls.
     ///
     /// - Returns: The waiters, to be refused.
-    package mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
+    mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
         defer { checkInvariants() }
         guard isAwaited(call) else { return [] }
         remember(failure, at: now)
@@ -372,7 +351,7 @@ extension TokenLifecycle where Waiter: Sendable {
         guard let held, let end = held.credential.expiresAt, !held.hasExpired else { return nil }
         if now >= end {
             phase.changeHeld { $0.hasExpired = true }
-            // The grant itself says what a person has to do now.
+            // The grant says what a person has to do now.
             if !rules.isRenewable || held.lacksRefreshToken, case .ready = phase.kind { _ = wantCall(.aheadOfExpiry) }
             return .expired(held)
         }
@@ -394,33 +373,33 @@ extension TokenLifecycle where Waiter: Sendable {
         )
     }
 
-    package enum OnToken: Sendable {
-        /// Hand it to these.
+    enum OnToken: Sendable {
+        /// Give it to these waiters.
         case use(Credential, [Waiter])
-        /// It is not live. Either no request waits, or a further call is due for those that do.
+        /// The token is not live. If requests wait, another call is due for them.
         case dead
-        /// The call is not the one that was awaited.
+        /// This is not the awaited call.
         case ignored
     }
 
     /// - Parameter jitter: 0...1; spreads the renewals of many credentials.
-    package mutating func obtained(_ fresh: FreshToken, by call: TokenCall, at now: Moment, jitter: Double) -> OnToken {
+    mutating func obtained(_ fresh: FreshToken, by call: TokenCall, at now: Moment, jitter: Double) -> OnToken {
         defer { checkInvariants() }
         guard isAwaited(call) else { return .ignored }
         return install(fresh, at: now, jitter: jitter)
     }
 
-    /// The first look into the store and the configuration yielded no token.
-    package mutating func foundNothing(by call: TokenCall) {
+    /// The first look into the store and the configuration found no token.
+    mutating func foundNothing(by call: TokenCall) {
         defer { checkInvariants() }
         guard isAwaited(call) else { return }
         phase = .empty
         if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
     }
 
-    /// Another gateway is renewing the token. Requests use a live one, or go on waiting.
+    /// Another gateway is renewing the token. Requests use a live token, or go on waiting.
     ///
-    /// - Parameter until: When to make the call again, unless the other gateway's token has come by then.
+    /// - Parameter until: When to repeat the call, unless the other gateway's token has arrived by then.
     mutating func postpone(_ call: TokenCall, until: MonotonicTime) {
         defer { checkInvariants() }
         guard isAwaited(call) else { return }
@@ -430,17 +409,17 @@ extension TokenLifecycle where Waiter: Sendable {
         phase = .calling(held, call)
     }
 
-    /// What a failed call has changed.
-    package struct Failed: Sendable {
+    /// The consequences of a failed call.
+    struct Failed: Sendable {
         /// The waiters to refuse with the problem.
-        package let waiters: [Waiter]
-        package let problem: GatewayProblem
-        /// From now on a person is asked to log in, although the gateway goes on to try.
+        let waiters: [Waiter]
+        let problem: GatewayProblem
+        /// From now on a person is asked to log in, although the gateway goes on trying.
         var isEscalated = false
     }
 
-    /// - Returns: nil when the call is not the one that was awaited.
-    package mutating func failed(
+    /// - Returns: nil if this is not the awaited call.
+    mutating func failed(
         _ failure: TokenFailure,
         by call: TokenCall,
         at now: MonotonicTime,
@@ -468,11 +447,11 @@ extension TokenLifecycle where Waiter: Sendable {
         }
     }
 
-    /// What a failed call leaves: the token that is still used, and the time by which the next one is needed.
+    /// The token that is still used after a failed call, and when the next one is needed.
     private struct AfterFailure {
         let kept: HeldToken?
         var cause: TokenPhase.Cause = .need
-        /// The end of a live token: no pause outlasts it, because some authorities refuse to renew a token long before its end.
+        /// The expiry of a live token. No pause is longer, because some servers refuse to renew a token long before it expires.
         var latest: MonotonicTime?
 
         func shortened(_ until: MonotonicTime) -> MonotonicTime { latest.map { min($0, until) } ?? until }
@@ -485,23 +464,23 @@ extension TokenLifecycle where Waiter: Sendable {
         return AfterFailure(
             kept: kept,
             cause: call.demand == nil ? .aheadOfNeed : .need,
-            // A token that ended or was rejected during the call is needed now.
+            // A token that expired or was rejected during the call is needed now.
             latest: isLive ? kept.credential.expiresAt : now
         )
     }
 
-    /// All who wait; none when the next call is due at once.
+    /// All waiters; none if the next call is due at once.
     private mutating func waitersToRefuse(at now: MonotonicTime) -> [Waiter] {
         guard !waiters.isEmpty, !isStopped, let next = phase.retryAt, next <= now else { return takeWaiters() }
         _ = wantCall(.demand, for: firstDemand)
         return []
     }
 
-    /// The authority has refused the refresh token to another gateway, or to an earlier run. Only an
-    /// operator's command causes another call. A live token is still used, as after a failed call of this gateway.
+    /// The server has refused the refresh token when another gateway or an earlier run sent it. Only an operator's command causes
+    /// another call. A live token is still used, as after a failed call of this gateway.
     ///
-    /// - Returns: nil when a login is asked for already, or when a call finds out more.
-    package mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
+    /// - Returns: nil if a login is already asked for, or if a call finds out more.
+    mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
         defer { checkInvariants() }
         guard !isSuspended else { return nil }
         switch phase.kind {
@@ -515,7 +494,7 @@ extension TokenLifecycle where Waiter: Sendable {
         return Failed(waiters: takeWaiters(), problem: failure.problem)
     }
 
-    /// The refresh token is tried twice more, and then hourly while a person is asked to log in.
+    /// The refresh token is sent twice more, and then hourly while a person is asked to log in.
     private mutating func doubt(
         _ failure: TokenFailure,
         _ after: AfterFailure,
@@ -540,7 +519,7 @@ extension TokenLifecycle where Waiter: Sendable {
         phase = .stopped(after.kept, stop)
     }
 
-    /// How long to wait after the failures so far: to the end of a token that is served at most.
+    /// How long to wait after the failures so far, at most until the token that is served expires.
     private func pause(
         after failure: TokenFailure,
         _ after: AfterFailure,
@@ -582,7 +561,7 @@ extension TokenLifecycle where Waiter: Sendable {
         return .use(held.credential, takeWaiters())
     }
 
-    /// Takes a token in place of any other. Requests that wait keep waiting.
+    /// Takes a token instead of the current one. Waiting requests keep waiting.
     @discardableResult
     private mutating func hold(_ fresh: FreshToken, at now: Moment, jitter: Double) -> HeldToken {
         assert(
@@ -605,13 +584,12 @@ extension TokenLifecycle where Waiter: Sendable {
         var expiresAt: MonotonicTime?
         var renewAt: MonotonicTime?
         if let lifetime = fresh.token.lifetime, let end = fresh.token.expiresAt {
-            // A wall clock that was set back since the token was stored must not prolong its life.
+            // If the wall clock was set back since the token was stored, the token must not live longer.
             let left = min(end - now.wall, lifetime)
             expiresAt = now.monotonic + left
             if rules.isRenewable, rules.renewsAhead, !fresh.lacksRefreshToken {
                 let ahead = rules.policy.ahead(of: max(lifetime, .zero))
-                // Counted from now: an end centuries away is held where the clock ends, and says nothing about a time
-                // before it.
+                // Calculated from now: an expiry centuries away is cut to the end of the clock, so a time before it would be wrong.
                 renewAt = now.monotonic + (left - ahead - ahead / 10 * min(max(jitter, 0), 1))
             }
         }
@@ -633,7 +611,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
 /// What a credential lacks although a live token may still be served.
 extension TokenLifecycle where Waiter: Sendable {
-    /// A subject that the authority gives no token to does not make the credential fail.
+    /// A subject for which the server issues no token does not make the credential fail.
     private mutating func remember(_ failure: TokenFailure, at now: MonotonicTime) {
         guard failure.problem.kind != .routeForbidden else { return }
         unresolved = UnresolvedFailure(since: unresolved?.since ?? now, failure: failure)
@@ -642,8 +620,8 @@ extension TokenLifecycle where Waiter: Sendable {
     /// When the first call failed since the last token.
     var unresolvedSince: MonotonicTime? { unresolved?.since }
 
-    /// nil while the last call brought a token, or before the first call.
-    package func failing(at now: MonotonicTime) -> UnresolvedFailure? {
+    /// nil if the last call brought a token, and before the first call.
+    func failing(at now: MonotonicTime) -> UnresolvedFailure? {
         guard var failing = unresolved else { return nil }
         guard !isLocked, !isStopped else { return failing }
         failing.nextTryAt = nextTry(at: now)
@@ -662,7 +640,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case .stopped(let stop): return stop.retryAt
         case .backingOff(let pause):
             guard rules.isRenewable else { return nil }
-            // Without a live token the next request asks.
+            // Without a live token, the next request causes a call.
             let isServed = held.map { $0.isLive(at: now) && $0.credential.isUsable(at: pause.until) } ?? false
             return pause.isRetryFixed || isServed ? pause.until : nil
         }
@@ -676,12 +654,12 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 }
 
-/// What operators do, and what they are shown.
+/// The commands of operators, and the status.
 extension TokenLifecycle where Waiter: Sendable {
-    /// Asks for a new token now, whatever the age of the present one, the pause or an earlier refusal.
+    /// Asks for a new token now, whatever the age of the current one, the pause or an earlier refusal.
     ///
-    /// - Returns: The call to make and report, already begun; nil while locked, or while another call is under way.
-    package mutating func refresh() -> TokenCall? {
+    /// - Returns: The call to make and report, already begun; nil while locked or during another call.
+    mutating func refresh() -> TokenCall? {
         defer { checkInvariants() }
         guard !isLocked else { return nil }
         if case .calling(let call) = phase.kind, call.hasBegun { return nil }
@@ -691,10 +669,10 @@ extension TokenLifecycle where Waiter: Sendable {
         return call
     }
 
-    /// A reload has left the credential as it is. What the configuration caused is tried again, if that sends no secret.
+    /// A reload has not changed the credential. A call that failed because of the configuration is repeated, if it sends no secret.
     ///
     /// - Returns: Whether a call became due.
-    package mutating func reloaded(sendsSecrets: Bool) -> Bool {
+    mutating func reloaded(sendsSecrets: Bool) -> Bool {
         defer { checkInvariants() }
         guard !sendsSecrets, case .stopped(let stop) = phase.kind, stop.failure.isRetried else { return false }
         return wantCall(.reload)
@@ -717,17 +695,16 @@ extension TokenLifecycle where Waiter: Sendable {
         return call.isPostponedUntil != nil && !call.hasBegun
     }
 
-    /// Forgets the token and any refusal. The answer of a call under way is ignored; requests that wait cause a new
-    /// call.
-    package mutating func clear() {
+    /// Forgets the token and any refusal. The result of a current call is ignored. Waiting requests cause a new call.
+    mutating func clear() {
         defer { checkInvariants() }
         forget()
         isSuspended = false
         if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
     }
 
-    /// Forgets the token before the turn of ``clear()``. Requests wait until then: a call that they cause would use what is
-    /// about to be forgotten, and its token would be forgotten as well.
+    /// Forgets the token before ``clear()`` is carried out. Requests wait until then: a call would use a refresh token that is
+    /// about to be forgotten, and its result would be forgotten as well.
     mutating func beginClear() {
         defer { checkInvariants() }
         forget()
@@ -741,37 +718,37 @@ extension TokenLifecycle where Waiter: Sendable {
         phase = .empty
     }
 
-    /// Forgets the token, and waits for a person who cures `failure`.
+    /// Forgets the token, and waits until a person has fixed `failure`.
     ///
     /// - Returns: The waiters, to be refused with the problem.
-    package mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
+    mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
         defer { checkInvariants() }
         clear()
         phase = .stopped(nil, TokenPhase.Stop(failure: failure, retryAt: nil))
         return takeWaiters()
     }
 
-    /// Hands out nothing until ``resume(at:)`` or ``clear()``. Requests wait.
+    /// Hands out no token until ``resume(at:)`` or ``clear()``. Requests wait.
     mutating func suspend() {
         defer { checkInvariants() }
         withdrawals += 1
         isSuspended = true
     }
 
-    /// Waits that are over, and with what.
-    package struct EndedWaits: Sendable {
-        package let waiters: [Waiter]
-        package let result: Result<Credential, GatewayProblem>
+    /// The waiters whose wait is over, and their answer.
+    struct EndedWaits: Sendable {
+        let waiters: [Waiter]
+        let result: Result<Credential, GatewayProblem>
     }
 
-    /// - Returns: nil when a call has become due for those who wait.
-    package mutating func resume(at now: MonotonicTime) -> EndedWaits? {
+    /// - Returns: nil if a call has become due for those who wait.
+    mutating func resume(at now: MonotonicTime) -> EndedWaits? {
         defer { checkInvariants() }
         isSuspended = false
         return endWaits(at: now)
     }
 
-    /// Answers those who wait, where there is an answer; otherwise a call becomes due for them.
+    /// Answers the waiters if there is an answer. Otherwise, a call becomes due for them.
     private mutating func endWaits(at now: MonotonicTime) -> EndedWaits? {
         switch answer(at: now) {
         case .ready(let credential): return EndedWaits(waiters: takeWaiters(), result: .success(credential))
@@ -782,28 +759,28 @@ extension TokenLifecycle where Waiter: Sendable {
         }
     }
 
-    /// Takes a token from an operator, in place of any other. A call under way is no longer awaited.
-    package mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
+    /// Takes a token from an operator instead of the current one. The result of a current call is ignored.
+    mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
         defer { checkInvariants() }
         return install(fresh, at: now, jitter: jitter)
     }
 
-    /// Stops handing out, and makes no further call. A token that is already on its way is kept, not used.
+    /// Hands out no token, and makes no further call. If a call is about to bring a token, it is kept but not used.
     ///
     /// - Returns: The waiters, to be refused with the problem.
-    package mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
+    mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
         defer { checkInvariants() }
         withdrawals += 1
         isLocked = true
         return (takeWaiters(), lockedProblem)
     }
 
-    package mutating func unlock() {
+    mutating func unlock() {
         isLocked = false
         checkInvariants()
     }
 
-    package func state(at now: MonotonicTime) -> TokenStatus.State {
+    func state(at now: MonotonicTime) -> TokenStatus.State {
         if isLocked { return .locked }
         if isRotationUncertain { return .rotationUncertain }
         let held = held
@@ -824,8 +801,8 @@ extension TokenLifecycle where Waiter: Sendable {
 
     private func dead(_ held: HeldToken?) -> TokenStatus.State? { held.map { $0.isRejected ? .rejected : .expired } }
 
-    /// Why there is no new token at the moment; nil when nothing is wrong.
-    package var lastFailure: TokenFailure? {
+    /// Why there is no new token at the moment; nil if nothing is wrong.
+    var lastFailure: TokenFailure? {
         switch phase.kind {
         case .backingOff(let pause): pause.failure
         case .stopped(let stop): stop.failure
@@ -836,16 +813,16 @@ extension TokenLifecycle where Waiter: Sendable {
 
 // MARK: Import of a token that has to be refreshed first
 
-/// An imported refresh token may be worth nothing, so it is refreshed before it is used. The earlier token serves until
-/// the authority has answered.
+/// An imported refresh token may be invalid, so it is refreshed before it is used. The earlier token serves until the server has
+/// answered.
 extension TokenLifecycle where Waiter: Sendable {
-    /// What became of an import whose call failed.
+    /// The consequences if the call for an import failed.
     enum OnImportFailure: Sendable {
         /// The imported token has replaced the earlier one. It is refreshed after a pause.
         case postponed(EndedWaits?)
-        /// The earlier token stays. Where there is none, the credential has no token.
+        /// The earlier token stays. If there is none, the credential has no token.
         case refused(EndedWaits?)
-        /// The call is not the one that was awaited.
+        /// This is not the awaited call.
         case ignored
     }
 
@@ -853,7 +830,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// ``importFailed(_:of:replacing:by:at:jitter:)``.
     ///
     /// - Parameter generation: The generation of the imported token.
-    /// - Returns: The call to make, already begun; nil while locked, or while another call is under way.
+    /// - Returns: The call to make, already begun; nil while locked or during another call.
     mutating func beginImport(generation: Int) -> TokenCall? {
         defer { checkInvariants() }
         guard let call = refresh() else { return nil }
@@ -861,10 +838,10 @@ extension TokenLifecycle where Waiter: Sendable {
         return call
     }
 
-    /// A transient or a suspect failure says nothing about the imported token. It is then used if no earlier token can serve.
-    /// Otherwise it is refused: a working token is not replaced by an untried one.
+    /// A transient or a suspect failure says nothing about the imported token. It is then used if there is no usable earlier token.
+    /// Otherwise it is refused: a working token is not replaced with an untested one.
     ///
-    /// - Parameter earlier: The token before the import; nil when there was none, or when it had been revoked.
+    /// - Parameter earlier: The token before the import; nil if there was none or it was revoked.
     mutating func importFailed(
         _ failure: TokenFailure,
         of imported: FreshToken,
@@ -891,75 +868,69 @@ extension TokenLifecycle where Waiter: Sendable {
     /// - Parameter earlier: The token before the import.
     private mutating func keep(_ earlier: FreshToken, at now: Moment, jitter: Double) {
         guard let held, held.generation == earlier.generation else {
-            // It was in the store or in the configuration, and no request had needed it.
+            // It was in the store or in the configuration, but no request had needed it.
             hold(earlier, at: now, jitter: jitter)
             return
         }
-        // Keep what was learned about it: an upstream may have rejected it during the call.
+        // Keep what is known about it: an upstream may have rejected it during the call.
         phase = .ready(held)
     }
 }
 
-/// A token as it comes from an authority, a store or an operator.
-package struct FreshToken: Sendable {
-    package var generation: Int
-    package var token: TokenSet
-    package let injection: Injection
-    package var isRejected: Bool
-    /// Its renewal was cut off half-way and is to be taken up at once.
+/// A token as it comes from an authorization server, a store or an operator.
+struct FreshToken: Sendable {
+    var generation: Int
+    var token: TokenSet
+    let injection: Injection
+    var isRejected = false
+    /// Its renewal was interrupted and is to be resumed at once.
     var isRenewalDue = false
-    /// Another gateway had obtained it.
+    /// Another gateway has obtained it.
     var isAdopted = false
-    /// The login brought no refresh token: it ends with this token, and a person gets the next one.
-    package var lacksRefreshToken = false
+    /// The login brought no refresh token, so a person must log in again when this token expires.
+    var lacksRefreshToken = false
 
-    package init(generation: Int, token: TokenSet, injection: Injection, isRejected: Bool = false) {
-        self.generation = generation
-        self.token = token
-        self.injection = injection
-        self.isRejected = isRejected
-    }
-
-    /// No upstream has rejected it, and it has not ended.
+    /// Whether it has not expired, and no upstream has rejected it.
     fileprivate func serves(at now: UnixTime) -> Bool { !isRejected && token.expiresAt.map { now < $0 } ?? true }
 }
 
-/// A call that failed, and no token has come since.
-package struct UnresolvedFailure: Sendable {
+/// A failure since which no token was obtained.
+struct UnresolvedFailure: Sendable {
     /// When the first call failed.
-    package let since: MonotonicTime
+    let since: MonotonicTime
     /// Why the last call failed.
-    package fileprivate(set) var failure: TokenFailure
-    /// When the gateway tries again by itself; nil: with the next request, or never.
-    package fileprivate(set) var nextTryAt: MonotonicTime?
+    fileprivate(set) var failure: TokenFailure
+    /// When the gateway tries again without a request; nil: at the next request, or never.
+    fileprivate(set) var nextTryAt: MonotonicTime?
     /// Whether the next request causes a call.
     fileprivate(set) var isTriedOnDemand = false
-    /// Until this time, requests cause no call either.
-    package fileprivate(set) var notBefore: MonotonicTime?
+    /// Until this time, requests cause no call, either.
+    fileprivate(set) var notBefore: MonotonicTime?
 }
 
-/// Where a ``TokenLifecycle`` stands. Its picture is there.
+/// The phases of a ``TokenLifecycle``. The picture is there.
 private enum TokenPhase: ~Copyable {
     /// There is no token, and no request has needed one.
     case empty
-    /// A call is wanted, or (once ``TokenCall/hasBegun``) under way.
+    /// A call is due, or in progress once ``TokenCall/hasBegun`` is set.
     case calling(HeldToken?, TokenCall)
     case ready(HeldToken)
-    /// The last call failed; the next may be made when the pause is over.
+    /// The last call failed. The next one may be made when the pause is over.
     case backingOff(HeldToken?, Pause)
-    /// A person has to change something. Until then, there are few calls or none.
+    /// A person has to do something. Until then, there are few calls or none.
     case stopped(HeldToken?, Stop)
 
     /// Why a call was made.
     enum Cause {
-        /// Nothing lacked a token: a live one was served. After a failure, a request that needs a token cuts the pause short.
+        /// The call was made ahead of time, while a live token was served. After a failure, a request that needs a token ends the
+        /// pause.
         case aheadOfNeed
         case need
     }
 
     struct Stop {
         let failure: TokenFailure
-        /// When the next call is made all the same; nil: never.
+        /// When another call is made anyway; nil: never.
         let retryAt: MonotonicTime?
         /// Why the call that has failed was made.
         var cause = Cause.need
@@ -968,7 +939,7 @@ private enum TokenPhase: ~Copyable {
     struct Pause {
         var until: MonotonicTime
         let failure: TokenFailure
-        /// The next call is made when the pause is over, although no request waits and no token is live.
+        /// The next call is made when the pause is over, even if no request waits and there is no live token.
         var isRetryFixed = false
         /// Why the call that has failed was made.
         var cause = Cause.need
@@ -1009,7 +980,7 @@ private enum TokenPhase: ~Copyable {
         }
     }
 
-    /// When the next call is made although no request waits; nil: it may be made before a request asks, or never.
+    /// When the next call is made even if no request waits; nil: it is made only for a request, or never.
     var retryAt: MonotonicTime? {
         switch kind {
         case .stopped(let stop): stop.retryAt
@@ -1018,7 +989,7 @@ private enum TokenPhase: ~Copyable {
         }
     }
 
-    /// Whether a request that needs a token may have the next call made at once, although the last one has failed.
+    /// Whether a request that needs a token causes the next call at once, although the last one failed.
     var isCutShortByNeed: Bool {
         switch kind {
         case .stopped(let stop): stop.cause == .aheadOfNeed && stop.retryAt != nil
@@ -1027,7 +998,7 @@ private enum TokenPhase: ~Copyable {
         }
     }
 
-    /// - Returns: Whether `call` became due; false when another one is due or under way already.
+    /// - Returns: Whether `call` became due; false if another one is already due or in progress.
     mutating func want(_ call: TokenCall) -> Bool {
         switch consume self {
         case .calling(let held, let earlier):
@@ -1048,11 +1019,11 @@ private enum TokenPhase: ~Copyable {
         }
     }
 
-    /// Renewal has its time: ahead of the end (or after it, when the machine was asleep), or when a pause is over and a
-    /// live token is still served.
+    /// Whether a renewal is due: ahead of expiry (or after it, if the machine was asleep), or when a pause is over and a live token
+    /// is still served.
     ///
-    /// After a failure without a live token the next request asks, so that an idle gateway does not call a broken
-    /// authority for ever.
+    /// After a failure without a live token, only the next request causes a call, so that an idle gateway does not call a broken
+    /// server forever.
     mutating func renewWhenDue(with call: TokenCall, at now: MonotonicTime) {
         switch consume self {
         case .empty:
@@ -1106,23 +1077,23 @@ private enum TokenPhase: ~Copyable {
     }
 }
 
-/// One call to the authority, or the first look into the store.
-package struct TokenCall: Hashable, Sendable {
+/// One call to the authorization server, or the first look into the store.
+struct TokenCall: Hashable, Sendable {
     static let firstLook = 1
-    /// For a token that is handed out and not kept: no lifecycle waits for the end of this call.
+    /// A call for a token that is handed out and not kept. No lifecycle waits for its result.
     static let outsideSchedule = TokenCall(id: 0, trigger: .operator, demand: nil)
 
-    package let id: Int
-    package let trigger: TokenEvent.Trigger
-    /// The request that caused it, when one did.
-    package let demand: CredentialRequest?
-    package fileprivate(set) var hasBegun = false
+    let id: Int
+    let trigger: TokenEvent.Trigger
+    /// The request that caused it, if one did.
+    let demand: CredentialRequest?
+    fileprivate(set) var hasBegun = false
     /// ``TokenPhase/Cause/aheadOfNeed`` if it began while a live token was served.
     fileprivate var cause = TokenPhase.Cause.need
-    /// Another gateway renews; when to ask again whether it has. It is still the same call.
+    /// Set while another gateway renews: when to ask again whether it has finished. It remains the same call.
     fileprivate var isPostponedUntil: MonotonicTime?
     /// See ``GrantAttempt/mayAcquireAnew``.
-    package let mayAcquireAnew: Bool
+    let mayAcquireAnew: Bool
 
     init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialRequest?, mayAcquireAnew: Bool = false) {
         self.id = id
@@ -1131,61 +1102,61 @@ package struct TokenCall: Hashable, Sendable {
         self.mayAcquireAnew = mayAcquireAnew
     }
 
-    /// What it finds in the store or the configuration ends it; the authority is asked by the next call.
+    /// Whether it only looks into the store and the configuration. The next call asks the server.
     var isFirstLook: Bool { id == Self.firstLook }
 
-    /// An operator asked for it.
+    /// Whether an operator asked for it.
     var isCommanded: Bool { trigger == .operator }
 }
 
-/// A token with what the machine has found out about it.
-package struct HeldToken: Sendable {
-    /// What readers are given.
-    package let credential: Credential
-    package let token: TokenSet
-    /// When background renewal begins; nil when it does not.
+/// A token, and what the machine knows about it.
+struct HeldToken: Sendable {
+    /// The credential that readers get.
+    let credential: Credential
+    let token: TokenSet
+    /// When background renewal begins; nil if it does not.
     let renewAt: MonotonicTime?
     /// See ``FreshToken/lacksRefreshToken``.
-    package let lacksRefreshToken: Bool
-    package fileprivate(set) var isRejected = false
+    let lacksRefreshToken: Bool
+    fileprivate(set) var isRejected = false
     fileprivate var hasWarned = false
     fileprivate var hasExpired = false
 
-    package var generation: Int { credential.generation }
+    var generation: Int { credential.generation }
 
-    package func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
+    func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
 
-    /// What must be left of a token that is handed to a client or a person: ten seconds, or a quarter of its life
-    /// where that is less.
+    /// How long a token must remain valid to be handed to a client or a person: ten seconds, or a quarter of its life if that is
+    /// less.
     var usefulLife: Duration { min(.seconds(10), (token.lifetime ?? .seconds(40)) / 4) }
 
-    package func remainder(at now: MonotonicTime) -> Duration? { credential.expiresAt.map { $0 - now } }
+    func remainder(at now: MonotonicTime) -> Duration? { credential.expiresAt.map { $0 - now } }
 
-    /// Whether its time to be renewed is still to come.
-    package func isFresh(at now: MonotonicTime) -> Bool {
+    /// Whether it is not yet due for renewal.
+    func isFresh(at now: MonotonicTime) -> Bool {
         (renewAt.map { now < $0 } ?? true) && (remainder(at: now).map { $0 >= usefulLife } ?? true)
     }
 }
 
-/// When the gateway asks again by itself, although waiting alone may not help.
+/// When the gateway tries again without a request, although waiting may not help.
 private enum RetrySchedule {
-    /// After answers that may not come from the authority.
+    /// The pause after answers that may not come from the authorization server.
     ///
     /// - Parameters:
-    ///   - answers: How many there have been in a row, this one included.
-    ///   - canAcquireAnew: Another way to a token is tried with the last try, so there is little reason to wait long.
+    ///   - answers: How many in a row, including this one.
+    ///   - canAcquireAnew: The last attempt also tries another way to a token, so there is little reason to wait long.
     static func afterSuspectAnswers(_ answers: Int, canAcquireAnew: Bool) -> Duration {
         let pauses: [Duration] =
             canAcquireAnew ? [.seconds(5), .seconds(25)] : [.seconds(120), .seconds(360)]
         return answers <= pauses.count ? pauses[max(answers, 1) - 1] : hourly
     }
 
-    /// How many suspect answers in a row leave the refresh token in doubt: the first, and two more tries.
+    /// How many suspect answers in a row put the refresh token in doubt: the first, and those to two more attempts.
     static let suspectAnswersForDoubt = 3
 
-    /// After failures of the configuration: 5 minutes, 15 minutes, then hourly.
+    /// The pause after failures of the configuration: 5 minutes, 15 minutes, then hourly.
     ///
-    /// - Parameter failures: How many there have been in a row, this one included.
+    /// - Parameter failures: How many in a row, including this one.
     static func afterConfigurationFailures(_ failures: Int) -> Duration {
         switch failures {
         case ...1: .seconds(300)

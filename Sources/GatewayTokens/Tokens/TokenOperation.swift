@@ -25,8 +25,8 @@ package enum TokenOperation: Sendable {
         }
     }
 
-    /// Takes a right away, so it is carried out even after its caller has given up.
-    var isWithdrawal: Bool {
+    /// Whether it takes a right away. If so, it is carried out even after its caller has given up, and even if it cannot be recorded.
+    package var isWithdrawal: Bool {
         switch self {
         case .revoke, .clear, .drop: true
         case .refresh, .import, .login: false

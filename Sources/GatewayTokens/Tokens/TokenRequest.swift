@@ -72,7 +72,9 @@ extension TokenRequest {
     }
 }
 
-/// What came back, whatever its status.
+/// The answer to a ``TokenRequest``, whatever its status.
+///
+/// Strategies that read a particular answer extend it privately.
 package struct TokenReply: Hashable, Sendable {
     /// 0 for what a program printed.
     package let status: Int
@@ -303,5 +305,29 @@ extension String {
         let start = drop(while: isBlank)
         guard let last = start.lastIndex(where: { !isBlank($0) }) else { return "" }
         return String(start[...last])
+    }
+}
+
+extension TokenReply {
+    /// Some refuse to end a token that they do not know, which is what was wanted.
+    package var saysThatTheTokenIsUnknown: Bool {
+        let code = document?["error"]?.string
+        return status == 400 && (code == "invalid_token" || code == "invalid_grant")
+    }
+
+    /// - Parameter authority: Who answered, as a sentence begins.
+    package func refusalToRevoke(by authority: String) -> GatewayProblem {
+        let code = OAuthErrorCode.allowListed(document?["error"]?.string)
+        let cause = GatewayProblem.Cause(code: code, httpStatus: status)
+        let answer = (["status \(status)"] + [code].compactMap(\.self)).joined(separator: ", ")
+        guard status != 429, status < 500 else {
+            let detail = "\(authority) does not revoke tokens at the moment (\(answer))."
+            return GatewayProblem(.tokenTemporarilyUnavailable, detail, cause: cause)
+        }
+        return GatewayProblem(
+            .credentialMisconfigured,
+            "\(authority) refused to revoke the token (\(answer)).",
+            cause: cause
+        )
     }
 }

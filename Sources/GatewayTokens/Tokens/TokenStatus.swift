@@ -1,6 +1,8 @@
 package import GatewayHTTP
 
-/// What there is to say about one credential: for `status`, the admin page and metrics. Holds no secret.
+/// The status of one credential, for `status`, the admin page and metrics. It holds no secret.
+///
+/// GatewayApp extends it with what a warning, the readiness and an operation need of it.
 package struct TokenStatus: Hashable, Sendable, Codable {
     package enum State: String, Sendable, Codable {
         /// Never obtained, or cleared.
@@ -190,14 +192,14 @@ extension Moment {
 
 extension TokenStatus.Failing {
     /// What a person can type for one credential.
-    package struct Commands: Sendable {
-        /// nil where there is no login.
-        package var login: String?
-        package var refresh: String
+    struct Commands: Sendable {
+        /// nil if there is no login.
+        var login: String?
+        var refresh: String
         var importing: String
     }
 
-    package init(_ unresolved: UnresolvedFailure, at now: Moment, commands: Commands, failedRequests: Int? = nil) {
+    init(_ unresolved: UnresolvedFailure, at now: Moment, commands: Commands, failedRequests: Int? = nil) {
         let (remedy, command) = unresolved.remedy(commands)
         func text(_ time: MonotonicTime) -> String { (now.wall + (time - now.monotonic)).rfc3339 }
         self.init(

@@ -52,7 +52,7 @@ struct TokenOptions: ParsableArguments {
         _ operation: AdminAPI.Operation<OperationReport>,
         mayBegin: Bool = false
     ) async throws(CommandFailure) {
-        let report = try await TokenGateway(gateway).perform(operation, on: name, mayBegin: mayBegin)
+        let report = try await TokenGateway(gateway).ask(operation, of: name, mayBegin: mayBegin)
         Console.write(try gateway.json.text(of: report, or: report.line))
     }
 
@@ -129,8 +129,7 @@ struct TokenGetCommand: AsyncParsableCommand {
     @OptionGroup var options: TokenOptions
 
     func run() async throws(CommandFailure) {
-        let client = try options.gateway.gateway().client
-        try options.write(try await client.ask(AdminAPI.operations.reveal, of: options.name))
+        try options.write(try await TokenGateway(options.gateway).ask(AdminAPI.operations.reveal, of: options.name))
     }
 }
 
@@ -169,10 +168,9 @@ struct TokenDownscopeCommand: AsyncParsableCommand {
     var resource: String?
 
     func run() async throws(CommandFailure) {
-        // Only a running gateway makes one: it has the token that is exchanged.
-        let client = try options.gateway.gateway().client
+        let tokens = try TokenGateway(options.gateway)
         let wish = DownscopeOptions(scopes: scopes, resource: resource)
-        try options.write(try await client.ask(AdminAPI.operations.downscope, of: options.name, with: wish))
+        try options.write(try await tokens.ask(AdminAPI.operations.downscope, of: options.name, with: wish))
     }
 }
 
@@ -293,9 +291,12 @@ struct TokenImportCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(.failed, "invalid token: \(error.message)")
         }
-        let report = try await tokens.reach(mayBegin: true) { (gateway) throws(CommandFailure) in
-            try await gateway.ask(AdminAPI.operations.importToken, of: options.name, with: token)
-        }
+        let report = try await tokens.ask(
+            AdminAPI.operations.importToken,
+            of: options.name,
+            with: token,
+            mayBegin: true
+        )
         Console.write(try options.gateway.json.text(of: report, or: report.line))
     }
 }
@@ -347,15 +348,26 @@ struct TokenGateway: Sendable {
         (client, configuration) = try options.gateway()
     }
 
-    /// - Parameter mayBegin: Whether it makes sense before there was ever a gateway.
-    func perform(
-        _ operation: AdminAPI.Operation<OperationReport>,
-        on name: String,
+    func ask<Answer>(
+        _ operation: AdminAPI.Operation<Answer>,
+        of name: String,
         mayBegin: Bool = false
-    ) async throws(CommandFailure) -> OperationReport {
-        if operation.renews { return try await client.ask(operation, of: name) }
+    ) async throws(CommandFailure) -> Answer {
+        try await ask(operation, of: name, with: NoInput(), mayBegin: mayBegin)
+    }
+
+    /// Asks the running gateway. If none runs, works on its store, unless the operation needs a running gateway.
+    ///
+    /// - Parameter mayBegin: Whether it makes sense before there was ever a gateway.
+    func ask<Input, Answer>(
+        _ operation: AdminAPI.InputOperation<Input, Answer>,
+        of name: String,
+        with input: Input,
+        mayBegin: Bool = false
+    ) async throws(CommandFailure) -> Answer {
+        if operation.needsRunningGateway { return try await client.ask(operation, of: name, with: input) }
         return try await reach(mayBegin: mayBegin) { (gateway) throws(CommandFailure) in
-            try await gateway.ask(operation, of: name)
+            try await gateway.ask(operation, of: name, with: input)
         }
     }
 

@@ -28,7 +28,7 @@ struct TokenSelection: ParsableArguments {
         do throws(CommandFailure) {
             for step in TokenSweep(operation, on: name, locking: locks).steps {
                 let mayBegin = locks && reports.isEmpty
-                reports.append(try await tokens.perform(step.operation, on: name, mayBegin: mayBegin))
+                reports.append(try await tokens.ask(step.operation, of: name, mayBegin: mayBegin))
             }
         } catch {
             if !gateway.json.isOn { for report in reports { Console.writeError(report.line) } }
@@ -56,7 +56,9 @@ struct TokenSelection: ParsableArguments {
                 try await gateway.ask(operation, of: name)
             }
         }
-        let outcomes = operation.renews ? try await work(.running(tokens.client)) : try await tokens.reach(work)
+        let outcomes =
+            operation.needsRunningGateway
+            ? try await work(.running(tokens.client)) : try await tokens.reach(work)
         let none = "No credential has a token.\n"
         Console.write(try gateway.json.text(of: outcomes, or: outcomes.isEmpty ? none : Self.table(of: outcomes)))
         try CommandFailure.require(noneOf: outcomes.filter { $0.outcome == .failed }.map(\.credential))

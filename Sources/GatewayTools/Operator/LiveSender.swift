@@ -34,20 +34,20 @@ struct LiveSender: Sendable {
 
     /// - Parameter explanation: Says how the request comes in.
     func send(_ explanation: Explanation) async throws(CommandFailure) -> LiveReport {
-        let way = ListenerMatch(explanation.request)
-        let head = way.head(of: request, contentLength: content.count)
-        let live = LiveRequest(listener: way.listener, host: way.host, bytes: Array(head.utf8) + content)
+        let match = ListenerMatch(explanation.request)
+        let head = match.head(of: request, contentLength: content.count)
+        let live = LiveRequest(listener: match.listener, host: match.host, bytes: Array(head.utf8) + content)
         let start = ContinuousClock.now
         let answer = try await live.send()
         let report = LiveReport(
             answerTo: request,
-            by: way,
+            by: match,
             answer,
             idField: explanation.request.idField,
             after: ContinuousClock.now - start
         )
         guard let report else {
-            throw CommandFailure(.failed, "what answers at \(way.listener.text) does not speak HTTP")
+            throw CommandFailure(.failed, "what answers at \(match.listener.text) does not speak HTTP")
         }
         return report
     }

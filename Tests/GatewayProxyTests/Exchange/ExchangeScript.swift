@@ -195,11 +195,11 @@ struct ExchangeScript: ~Copyable {
             copy = isHeld ? copy.map { $0 + count } : nil
             done.append(isHeld ? "body \(count)" : "body \(count) uncopied")
         case .passInformational: done.append("pass on")
-        case .passResponse(let note): done.append("pass" + Self.text(note))
+        case .passResponse(let outcome): done.append("pass" + Self.text(outcome))
         case .holdResponse:
             if case .responseHead(let facts) = event, case .challenge = facts.rejection { return done.append("answer") }
             done.append("renew")
-        case .passHeldResponse(let note): done.append("pass held" + Self.text(note))
+        case .passHeldResponse(let outcome): done.append("pass held" + Self.text(outcome))
         case .tunnel: done.append("tunnel")
         case .finish(let reusesConnection): done.append(reusesConnection ? "reuse" : "close")
         case .respond(.reported): done.append("refuse")
@@ -223,11 +223,11 @@ struct ExchangeScript: ~Copyable {
         if let copy, copy > 0 { done.append("body \(copy)") }
     }
 
-    private static func text(_ note: RejectionOutcome) -> String {
-        switch note {
+    private static func text(_ outcome: RejectionOutcome) -> String {
+        switch outcome {
         case .none: ""
         case .notReplaced(let kind): " (\(kind.rawValue))"
-        default: " (\(note))"
+        default: " (\(outcome))"
         }
     }
 }

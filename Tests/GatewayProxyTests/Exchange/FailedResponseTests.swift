@@ -7,13 +7,13 @@ import Testing
 struct FailedResponseTests {
     private static func reason(
         _ status: Int,
-        _ note: RejectionOutcome = .none,
+        _ outcome: RejectionOutcome = .none,
         wasReplayed: Bool = false,
         credential: String? = "box"
     ) -> String? {
         RequestFailure(
             status: status,
-            note: note,
+            rejectionOutcome: outcome,
             wasReplayed: wasReplayed,
             credential: credential,
             place: RequestPlace(peer: "unix")
@@ -36,9 +36,9 @@ struct FailedResponseTests {
         RejectionOutcome.rejected, .rejectedNotHeld, .rejectedNotSafe, .challengedNotHeld, .notRenewed, .rejectedAgain,
         .overBudget(fillsAfter: .seconds(9)), .notReplaced(.loginRequired),
     ])
-    func aRejectedCredentialIsOne(_ note: RejectionOutcome) {
-        #expect(Self.reason(401, note) == "credential_rejected")
-        #expect(Self.reason(403, note) == "credential_rejected")
+    func aRejectedCredentialIsOne(_ outcome: RejectionOutcome) {
+        #expect(Self.reason(401, outcome) == "credential_rejected")
+        #expect(Self.reason(403, outcome) == "credential_rejected")
     }
 
     @Test func soIsOneThatRemainsBehindAReplay() {

@@ -100,7 +100,7 @@ struct RetryPolicyTests {
         #expect(RetryPolicy.decision(for: begun, after: .challenge(isAnswered: true)) == .pass(.challengedNotHeld))
     }
 
-    private static let notes: [(RejectionOutcome, tellsSource: Bool, String?)] = [
+    private static let outcomes: [(RejectionOutcome, tellsSource: Bool, String?)] = [
         (.none, false, nil),
         (.rejected, true, nil),
         (.rejectedNotHeld, true, "generation=7; retried=0; reason=\"request body not held\""),
@@ -115,10 +115,10 @@ struct RetryPolicyTests {
         (.notReplaced(.loginRequired), false, "rejected; not retried: login-required"),
     ]
 
-    @Test(arguments: notes)
-    func aNoteSaysWhatBecameOfTheToken(_ note: RejectionOutcome, tellsSource: Bool, _ value: String?) {
-        #expect(note.fieldValue(generation: 7) == value)
-        #expect(note.tellsSource == tellsSource)
+    @Test(arguments: outcomes)
+    func theOutcomeSaysWhatBecameOfTheToken(_ outcome: RejectionOutcome, tellsSource: Bool, _ value: String?) {
+        #expect(outcome.fieldValue(generation: 7) == value)
+        #expect(outcome.tellsSource == tellsSource)
     }
 
     @Test(arguments: [(true, true, true), (true, false, true), (false, true, true), (false, false, false)])

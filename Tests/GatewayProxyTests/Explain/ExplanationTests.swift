@@ -17,9 +17,9 @@ struct ExplanationTests {
 
     private static func judgement(_ text: String) throws -> RequestJudgement {
         guard case .request(let request) = try ExplainInput(text),
-            let arrival = ListenerMatch(of: request, to: [listener], knowsHost: { _ in false })
+            let listenerMatch = ListenerMatch(of: request, to: [listener], knowsHost: { _ in false })
         else { throw UnusableInput("no request") }
-        return RequestJudgement(request, arrival: arrival)
+        return RequestJudgement(request, listenerMatch: listenerMatch)
     }
 
     /// A request that goes to the upstream, with a credential in a field and in the query.
@@ -30,7 +30,7 @@ struct ExplanationTests {
         let route = AuthorizerFixture.route("box", credential: 0)
         var judgement = try judgement(text)
         judgement.route = route
-        let head = judgement.arrival.head(of: judgement.request, contentLength: judgement.request.contentLength)
+        let head = judgement.listenerMatch.head(of: judgement.request, contentLength: judgement.request.contentLength)
         judgement.trace = try #require(AuthorizerFixture([route]).trace(head, routes: [route]))
         let field = DescribedRequest.Field("Authorization", "Bearer (token of box, generation 14)")
         judgement.credential = RequestJudgement.CredentialUse(
@@ -128,7 +128,7 @@ struct ExplanationTests {
     @Test func manyRoutesAreCounted() throws {
         let routes = (0..<40).map { AuthorizerFixture.route("r\($0)") }
         var judgement = try Self.judgement("http://localhost:8080/r7/a")
-        let head = judgement.arrival.head(of: judgement.request, contentLength: 0)
+        let head = judgement.listenerMatch.head(of: judgement.request, contentLength: 0)
         judgement.trace = try #require(AuthorizerFixture(routes).trace(head, routes: routes))
         judgement.route = routes[7]
         let explanation = Self.explain(judgement)

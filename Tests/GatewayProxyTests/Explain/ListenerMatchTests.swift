@@ -15,14 +15,14 @@ struct ListenerMatchTests {
         ListenerMatch, head: String
     ) {
         guard case .request(let request) = try ExplainInput(text),
-            let way = ListenerMatch(
+            let match = ListenerMatch(
                 of: request,
                 to: listeners,
                 knowsHost: { ["box.localhost", "api.known.com"].contains($0) },
                 isUpstream: { $0.host == "up.example" }
             )
         else { throw UnusableInput("no way in") }
-        return (way, way.head(of: request, contentLength: request.contentLength))
+        return (match, match.head(of: request, contentLength: request.contentLength))
     }
 
     @Test(arguments: [
@@ -59,8 +59,10 @@ struct ListenerMatchTests {
         #expect(line.hasPrefix("CONNECT api.box.com:443 HTTP/1.1\r\nHost: api.box.com:443\r\n"))
         let (socket, _) = try Self.match("curl --unix-socket /run/gw http://any/a")
         #expect(socket.listener.text == "unix:/run/gw" && socket.host == "any")
-        #expect(socket.listener.identity.reach == .unix && tunnel.listener.identity.reach == .loopback)
-        #expect(try Self.match("https://localhost:8443/").0.listener.identity.reach == .network)
+        #expect(
+            socket.listener.connectionContext.reach == .unix && tunnel.listener.connectionContext.reach == .loopback
+        )
+        #expect(try Self.match("https://localhost:8443/").0.listener.connectionContext.reach == .network)
     }
 
     @Test func contentIsFramed() throws {

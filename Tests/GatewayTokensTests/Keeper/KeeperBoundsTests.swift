@@ -19,18 +19,18 @@ struct KeeperBoundsTests {
     }
 
     @Test func theQueueOfRequestEventsIsLimited() {
-        var notes = AuditBuffer()
+        var auditBuffer = AuditBuffer()
         let event = TokenEvent(at: UnixTime(seconds: 0), name: .acquired, trigger: .demand)
-        let additions = (0..<AuditBuffer.limit).map { _ in notes.add(event) }
+        let additions = (0..<AuditBuffer.limit).map { _ in auditBuffer.add(event) }
         // The writer is told of the first one alone.
         #expect(additions.first == .first)
         let areAllTaken = additions.dropFirst().allSatisfy { $0 == .behindOthers }
         #expect(areAllTaken)
-        let oneMore = notes.add(event)
+        let oneMore = auditBuffer.add(event)
         #expect(oneMore == .lost)
-        let count = notes.take().count
+        let count = auditBuffer.take().count
         #expect(count == AuditBuffer.limit)
-        let afterwards = notes.add(event)
+        let afterwards = auditBuffer.add(event)
         #expect(afterwards == .first)
     }
 }
