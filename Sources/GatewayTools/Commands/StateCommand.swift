@@ -10,6 +10,11 @@ struct StateCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "state",
         abstract: "Back up the gateway's state, and restore it.",
+        discussion: """
+            Examples:
+              authgateway state backup /backup/gateway-2026-03-01
+              authgateway state restore /backup/gateway-2026-03-01
+            """,
         subcommands: [StateBackupCommand.self, StateRestoreCommand.self]
     )
 }

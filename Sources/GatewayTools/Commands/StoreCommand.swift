@@ -9,6 +9,11 @@ struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store",
         abstract: "Prepare the database that gateways share.",
+        discussion: """
+            Examples:
+              authgateway store migrate
+              authgateway store encrypt
+            """,
         subcommands: [StoreMigrateCommand.self, StoreEncryptCommand.self]
     )
 }

@@ -1,0 +1,52 @@
+"""What every command shares: short spellings, completions, the nearest word after a typing mistake, and notes on empty results."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from harness.gateway import command
+
+
+def test_the_version_has_two_spellings(tmp_path):
+    short = command("-v", cwd=tmp_path)
+    assert (short.returncode, short.stderr) == (0, "") and short.stdout == command("--version", cwd=tmp_path).stdout
+    # Behind a command it could be meant for a program.
+    assert command("exec", "curl", "-v", cwd=tmp_path).returncode == 2
+
+
+def test_json_has_two_spellings(tmp_path):
+    short = command("version", "-o", "json", cwd=tmp_path)
+    assert short.returncode == 0 and json.loads(short.stdout) == json.loads(command("version", "--json", cwd=tmp_path).stdout)
+    assert command("version", "-o", "text", cwd=tmp_path).stdout == command("version", cwd=tmp_path).stdout
+    unknown = command("version", "-o", "yaml", cwd=tmp_path)
+    assert (unknown.returncode, unknown.stdout) == (2, "") and "text" in unknown.stderr and "json" in unknown.stderr, unknown
+    assert command("version", "--json", "-o", "text", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words, meant",
+    [
+        (["chekc"], "Did you mean this?\n  authgateway check\n"),
+        (["token", "lsit"], "Did you mean this?\n  authgateway token list\n"),
+        (["completoin", "bash"], "Did you mean this?\n  authgateway completion\n"),
+        (["check", "--confg", "x.yaml"], "Did you mean '--config'?"),
+        (["completion", "bahs"], "bash"),
+    ],
+    ids=" ".join,
+)
+def test_a_typing_mistake_is_told_what_was_meant(tmp_path, words, meant):
+    wrong = command(*words, cwd=tmp_path)
+    assert (wrong.returncode, wrong.stdout) == (2, "") and meant in wrong.stderr, wrong
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completions_are_a_script_of_the_shell(tmp_path, shell):
+    done = command("completion", shell, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "") and not done.stdout.startswith("#!"), done
+    assert all(word in done.stdout for word in ("audit", "completion", "token-lifetime"))
+    if shutil.which(shell):
+        script = tmp_path / "script"
+        script.write_text(done.stdout, encoding="utf-8")
+        read = subprocess.run([shell, "-n", script], capture_output=True, text=True, timeout=60, check=False)
+        assert (read.returncode, read.stderr) == (0, ""), read
