@@ -1,11 +1,15 @@
-"""What every command shares: short spellings, completions, the nearest word after a typing mistake, and notes on empty results."""
+"""What every command shares: short spellings, completions, the nearest word after a typing mistake, and progress on a terminal."""
 
 import json
+import os
+import pty
 import shutil
+import socket
 import subprocess
 
 import pytest
-from harness.gateway import command
+from harness import processes
+from harness.gateway import BINARY, command
 
 
 def test_the_version_has_two_spellings(tmp_path):
@@ -50,3 +54,49 @@ def test_the_completions_are_a_script_of_the_shell(tmp_path, shell):
         script.write_text(done.stdout, encoding="utf-8")
         read = subprocess.run([shell, "-n", script], capture_output=True, text=True, timeout=60, check=False)
         assert (read.returncode, read.stderr) == (0, ""), read
+
+
+# Progress
+
+
+def errors_on_a_terminal(gateway, *arguments):
+    """What the command writes to standard error, which is a terminal."""
+    ours, theirs = pty.openpty()
+    command = [BINARY, *arguments, "--config", str(gateway.file)]
+    environment = processes.environment(TERM="xterm")
+    process = subprocess.Popen(command, cwd=gateway.folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    text = b""
+    # Linux says EIO when the last writer is gone.
+    try:
+        while piece := os.read(ours, 4096):
+            text += piece
+    except OSError:
+        pass
+    os.close(ours)
+    assert process.wait(30) == 1
+    processes.end(process)
+    return text.decode()
+
+
+@pytest.fixture
+def slow_doctor(make_gateway):
+    """Its upstream does not answer, so `doctor` takes 5 seconds."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        yield make_gateway({"routes": {"api": {"upstream": f"https://127.0.0.1:{silent.getsockname()[1]}", "auth": "none"}}})
+
+
+def test_long_work_shows_its_progress_and_takes_it_away(slow_doctor):
+    shown = errors_on_a_terminal(slow_doctor, "doctor")
+    lines = shown.split("\r")[1:]
+    assert all(line.endswith("\x1b[K") for line in lines) and lines[-1] == "\x1b[K" and shown.endswith(lines[-1]), shown
+    assert "Checking files, stores, servers and credentials: 5 of 6 parts (83 %), 2s" in shown
+    # At most five times a second.
+    assert 10 < len(lines) < 30
+
+
+def test_programs_are_shown_no_progress(slow_doctor):
+    assert errors_on_a_terminal(slow_doctor, "doctor", "--json") == ""
+    assert slow_doctor.run("doctor").stderr == ""
