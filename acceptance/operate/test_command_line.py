@@ -1,4 +1,5 @@
-"""What every command shares: short spellings, completions, the nearest word after a typing mistake, and progress on a terminal."""
+"""What every command shares: short spellings, completions, the nearest word after a typing mistake, notes on empty
+results, and progress on a terminal."""
 
 import json
 import os
@@ -54,6 +55,27 @@ def test_the_completions_are_a_script_of_the_shell(tmp_path, shell):
         script.write_text(done.stdout, encoding="utf-8")
         read = subprocess.run([shell, "-n", script], capture_output=True, text=True, timeout=60, check=False)
         assert (read.returncode, read.stderr) == (0, ""), read
+
+
+# Empty results
+
+
+def test_an_empty_result_is_said_on_standard_error(make_gateway):
+    gateway = make_gateway({"tokens": {"store": "memory"}, "routes": {"api": {"upstream": "http://127.0.0.1:9", "auth": "none"}}}).start()
+    empty = {
+        ("token", "list"): "The configuration has no credential.\n",
+        ("token", "clear", "--all"): "No credential has a token.\n",
+        ("audit", "query", "--event", "renewed"): "no matching events\n",
+        ("audit", "tail", "--event", "renewed"): "no matching events\n",
+        ("audit", "export", "--failed"): "no matching events\n",
+    }
+    for words, note in empty.items():
+        done = gateway.run(*words)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", note), done
+    # Programs get an empty list.
+    for words in (("token", "list"), ("token", "clear", "--all")):
+        done = gateway.run(*words, "-o", "json")
+        assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, [], ""), done
 
 
 # Progress

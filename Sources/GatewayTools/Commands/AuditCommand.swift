@@ -206,6 +206,7 @@ struct AuditTailCommand: AsyncParsableCommand {
                 // A row that was committed between the two questions is not shown again.
                 last = [last, newest.last?.id].compactMap(\.self).max()
                 for row in newest where !lines.emit(row) { return }
+                if newest.isEmpty, !follow, number > 0 { Console.writeError("no matching events\n") }
             }
             guard follow else { return }
             for try await row in reader.follow(after: last ?? 0) where Self.matches(row, filter) {

@@ -160,6 +160,16 @@ struct JSONFlag: ParsableArguments {
         throw ValidationError("--json cannot be combined with -o text.")
     }
 
+    /// Prints a list. For people, an empty one is a note on standard error.
+    func write<Element: Encodable>(
+        _ list: [Element],
+        none: String,
+        or text: @autoclosure () -> String
+    ) throws(CommandFailure) {
+        guard isOn || !list.isEmpty else { return Console.writeError(none + "\n") }
+        Console.write(try self.text(of: list, or: text()))
+    }
+
     /// What a command prints: the value for programs, or the text for people.
     func text(of value: some Encodable, or text: @autoclosure () -> String) throws(CommandFailure) -> String {
         isOn ? try JSONText.pretty(value) : text()
