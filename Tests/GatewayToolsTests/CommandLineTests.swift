@@ -50,6 +50,15 @@ struct CommandLineTests {
     }
 
     @Test(arguments: [
+        ("Error: Unknown option '--hlep'\nUsage: x", "--help"), ("Error: Unknown option '--verison'", "--version"),
+        ("Error: Unknown option '--frob'\nUsage: x", nil), ("Error: Unknown option '-h'", nil),
+        ("Error: Unknown option '--confg'. Did you mean '--config'?", nil), ("", nil),
+    ])
+    func theOptionsThatEachCommandHasAreSuggested(_ error: String, _ option: String?) {
+        #expect(HelpText.option(meantBy: error) == option)
+    }
+
+    @Test(arguments: [
         ([], false), (["--json"], true), (["-o", "json"], true), (["-o", "text"], false),
         (["--json", "-o", "json"], true),
     ])

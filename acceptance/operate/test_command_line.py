@@ -36,6 +36,8 @@ def test_json_has_two_spellings(tmp_path):
         (["token", "lsit"], "Did you mean this?\n  authgateway token list\n"),
         (["completoin", "bash"], "Did you mean this?\n  authgateway completion\n"),
         (["check", "--confg", "x.yaml"], "Did you mean '--config'?"),
+        (["check", "--hlep"], "Did you mean this?\n  --help\n"),
+        (["help", "chekc"], "Did you mean this?\n  authgateway check --help\n"),
         (["completion", "bahs"], "bash"),
     ],
     ids=" ".join,

@@ -37,6 +37,10 @@ package enum AuthGateway {
         if let run = GatewayRun(usual: arguments) { return try await run() }
         // The parser would find it behind a subcommand, too, and within `-verbose`.
         if arguments == ["-v"] { throw CleanExit.message(GatewayVersion.current) }
+        // The parser would print the help of the program.
+        if arguments.first == "help", let meant = suggestion(for: Array(arguments.dropFirst())) {
+            throw CommandFailure(.usage, "there is no such command\nDid you mean this?\n  \(meant) --help")
+        }
         var command = try RootCommand.parseAsRoot()
         if var command = command as? any AsyncParsableCommand {
             try await command.run()
@@ -64,7 +68,7 @@ package enum AuthGateway {
         }
         let isUsage = RootCommand.exitCode(for: error) == .validationFailure
         let arguments = Array(CommandLine.arguments.dropFirst())
-        let meant = isUsage ? suggestion(for: arguments) : nil
+        let meant = isUsage ? suggestion(for: arguments) ?? HelpText.option(meantBy: message) : nil
         let advice = meant.map { "Did you mean this?\n  \($0)\n" } ?? ""
         Console.writeError(message + "\n" + advice)
         Console.exit(isUsage ? .usage : .failed)

@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 /// Lays out what ArgumentParser prints: help, and usage below an error.
 enum HelpText {
     /// What ArgumentParser wraps all other lines to, if there is no terminal.
@@ -15,6 +17,18 @@ enum HelpText {
             return isRoot ? heading(line) : String(line)
         }
         return lines.joined(separator: "\n")
+    }
+
+    /// The parser suggests only what a command declares, and not the two options that each has.
+    ///
+    /// - Parameter error: What the parser says.
+    static func option(meantBy error: String) -> String? {
+        let start = "Error: Unknown option '--"
+        guard let line = error.split(separator: "\n").first, line.hasPrefix(start), line.hasSuffix("'") else {
+            return nil
+        }
+        let name = String(line.dropFirst(start.count).dropLast())
+        return Suggestion.nearest(to: name, in: ["help", "version"]).map { "--\($0)" }
     }
 
     private static let version = "  --version    "
