@@ -57,6 +57,14 @@ def option_names(argument):
     return sorted(names, key=len)
 
 
+def listed(path, command):
+    """The arguments that a page lists. Only the program itself takes -v, which the parser does not know."""
+    for argument in shown(command):
+        if len(path) == 1 and argument["valueName"] == "version":
+            argument = {**argument, "names": [{"kind": "short", "name": "v"}, *argument["names"]]}
+        yield argument
+
+
 def value(argument):
     return r"\fI" + escaped(argument["valueName"]) + r"\fR"
 
@@ -135,7 +143,7 @@ def option_heading(argument):
 def page(path, command, date, version):
     name = "-".join(path)
     described, examples = parts(command.get("discussion", ""))
-    arguments = shown(command)
+    arguments = list(listed(path, command))
     subcommands = [each for each in command.get("subcommands", []) if each["shouldDisplay"] and each["commandName"] != "help"]
     # The first letter is small, as man pages have it, unless it is an abbreviation.
     abstract = command["abstract"].rstrip(".")

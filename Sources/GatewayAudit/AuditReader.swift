@@ -141,14 +141,17 @@ package final class AuditReader: Sendable {
 
     /// Recomputes the whole chain, and compares it with the head file and with `evidence`.
     ///
+    /// - Parameter onRows: Told now and then how many rows are verified, and of how many.
     /// - Throws: ``AuditError`` when the log cannot be read; a log that was tampered with is a result.
     package func verify(
         keys: AuditKeys,
-        evidence: AuditEvidence = AuditEvidence()
+        evidence: AuditEvidence = AuditEvidence(),
+        onRows: (@Sendable (_ done: Int, _ total: Int) -> Void)? = nil
     ) async throws(AuditError) -> AuditVerification {
         // Before the rows: the head file may be behind the table, never ahead of what is read later.
         let head = AuditHead.read(for: path)
-        let verifier = AuditVerifier(chain: AuditChain(key: keys.chain), head: head, evidence: evidence)
+        let chain = AuditChain(key: keys.chain)
+        let verifier = AuditVerifier(chain: chain, head: head, evidence: evidence, onRows: onRows)
         return try await read { try verifier.verify($0) }
     }
 

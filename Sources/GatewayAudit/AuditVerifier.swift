@@ -9,6 +9,8 @@ struct AuditVerifier {
     /// What stands in the head file beside the database.
     let head: AuditHead.Stored
     let evidence: AuditEvidence
+    /// Told now and then how many rows are verified, and of how many.
+    var onRows: (@Sendable (_ done: Int, _ total: Int) -> Void)?
 
     /// Ends a walk over the chain at its first fault.
     struct Found: Error {
@@ -82,8 +84,12 @@ struct AuditVerifier {
         var walk = ChainWalk(after: start, chain: chain)
         try marks.pass(start)
         let sql = Self.selection(AuditSchema.allColumns, of: "token_events")
+        let last = onRows == nil ? nil : try Int64.fetchOne(database, sql: "SELECT max(id) FROM token_events")
+        // Numbers that somebody has changed must not trap.
+        let total = Int((last ?? 0) &- start.id)
         try StatementRow.forEach(of: sql, in: database) { row in
             try walk.step(to: row)
+            if result.rows & 1023 == 0 { onRows?(result.rows, total) }
             if walk.id >= marks.next { try marks.pass(walk.position) }
             if walk.id == start.id + 1 { noteLoss(row, &result) }
             result.rows += 1

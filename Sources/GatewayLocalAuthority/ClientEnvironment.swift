@@ -67,7 +67,10 @@ package struct ClientEnvironment: Sendable {
         var found: [(String, String)] = []
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] { found += [(name, url), (name.lowercased(), url)] }
         found += [("NO_PROXY", exceptions.text), ("no_proxy", exceptions.text)]
-        found += [("NODE_USE_ENV_PROXY", "1"), ("grpc_proxy", url), ("ws_proxy", url), ("wss_proxy", url)]
+        found += [
+            ("NODE_USE_ENV_PROXY", "1"), ("PERL_LWP_ENV_PROXY", "1"), ("grpc_proxy", url), ("ws_proxy", url),
+            ("wss_proxy", url),
+        ]
         if let trust {
             found += Self.bundleNames.map { ($0, trust.bundle) }
             found += Self.additionNames.map { name in

@@ -36,7 +36,7 @@ struct ClientEnvironmentTests {
         for name in names + ["grpc_proxy", "ws_proxy", "wss_proxy"] {
             #expect(values[name] == "http://127.0.0.1:8082")
         }
-        #expect(values["NODE_USE_ENV_PROXY"] == "1")
+        #expect(values["NODE_USE_ENV_PROXY"] == "1" && values["PERL_LWP_ENV_PROXY"] == "1")
         #expect(ClientEnvironment.bundleNames.count == 13)
         for name in ClientEnvironment.bundleNames { #expect(values[name] == trust.bundle) }
         for name in ClientEnvironment.additionNames { #expect(values[name] == trust.own) }

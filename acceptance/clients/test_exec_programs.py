@@ -294,6 +294,33 @@ def test_what_is_locked_stays_locked(serving, target):
     assert done.returncode == 1 and "locks.json" in done.stderr, done
 
 
+NODES = {"v20.11.0": "ignores HTTPS_PROXY", "v24.1.0": "fetch only", "v22.21.0": "", "v24.5.0": ""}
+
+
+@pytest.mark.parametrize("options", [(), ("--ephemeral",)], ids=["running", "ephemeral"])
+def test_a_node_that_ignores_the_proxy_is_named(serving, tmp_path, options):
+    gateway = serving(start=not options)
+    node, agent = tmp_path / "node", tmp_path / "agent"
+    agent.write_text(f"#!{node}\n", encoding="ascii")
+    for version, expected in NODES.items():
+        node.write_text(f"#!/bin/sh\necho {version}\n", encoding="ascii")
+        for program in (node, agent):
+            program.chmod(0o700)
+            done = execute(gateway, program, options=options)
+            assert done.returncode == 0 and done.stdout == f"{version}\n", done
+            assert (f"warning: Node.js {version[1:]}" in done.stderr and expected in done.stderr) if expected else done.stderr == "", done
+
+
+def test_a_command_that_drops_the_variables_is_named(serving, tmp_path):
+    sudo = tmp_path / "sudo"
+    sudo.write_text('#!/bin/sh\necho "$HTTPS_PROXY"\n', encoding="ascii")
+    sudo.chmod(0o700)
+    gateway = serving()
+    done = execute(gateway, sudo, "curl")
+    assert done.returncode == 0 and "sudo -E" in done.stderr and gateway.place["address"] in done.stdout, done
+    assert execute(gateway, sudo, "-E", "curl").stderr == ""
+
+
 # Clients
 
 

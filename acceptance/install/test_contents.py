@@ -41,6 +41,24 @@ def test_each_command_has_a_man_page_without_a_mistake(installed, tmp_path):
     shown = re.sub(r".\x08", "", shown)
     assert "authgateway audit tail -f -n 50 --credential box-service" in shown, "examples stand as they are typed"
     assert "--follow" in shown and "‐‐follow" not in shown, "options are typed with plain hyphens"
+    shown = re.sub(r".\x08", "", run("mandoc", "-T", "utf8", tmp_path / "authgateway.1"))
+    assert "-v, --version" in shown and "authgateway run --sandbox" in shown
+    assert [name for name, page in pages.items() if b".SH EXAMPLES" not in gzip.decompress(page.read_bytes())] == []
+
+
+COMPLETIONS = {
+    "bash": "bash-completion/completions/authgateway",
+    "zsh": "zsh/site-functions/_authgateway",
+    "fish": "fish/vendor_completions.d/authgateway.fish",
+}
+
+
+@pytest.mark.parametrize("shell", COMPLETIONS)
+def test_the_command_prints_the_completions_that_are_installed(installed, shell, tmp_path):
+    script = command("completion", shell, cwd=tmp_path)
+    assert (script.returncode, script.stderr) == (0, ""), script
+    file = installed / "opt/gateway/share" / COMPLETIONS[shell]
+    assert file.read_text(encoding="utf-8") == script.stdout
 
 
 def test_bash_completes_commands_and_options(installed):

@@ -109,7 +109,8 @@ def unknown_command(words):
     help = help_of(*path)
     if not re.search(rf"^USAGE: {' '.join(['authgateway', *path])}(?![\w-])(?! <subcommand>)", help, re.MULTILINE):
         return f"there is no command authgateway {' '.join(path)}"
-    if names and not re.search(r"^USAGE: .*(<name>|<credential>)", help, re.MULTILINE):
+    # A long usage has several lines.
+    if names and not re.search(r"^USAGE: (.+\n +)*.*(<name>|<credential>)", help, re.MULTILINE):
         return f"authgateway {' '.join(path)} takes no {names[0]}"
     for option in options:
         if not re.search(rf"(?m)^\s+(-\w, )?{option}\b", help):

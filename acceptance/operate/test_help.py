@@ -46,7 +46,9 @@ class Help:
 
     @property
     def subcommands(self):
-        return self.entries("SUBCOMMANDS")
+        """The program has groups of them, each with a heading of its own."""
+        groups = [name for name in self.sections if name not in ("OVERVIEW", "USAGE", "ARGUMENTS", "OPTIONS")]
+        return {name: words for group in groups for name, words in self.entries(group).items()}
 
 
 def help_of(path):
@@ -114,6 +116,24 @@ def test_each_has_an_overview_and_says_how_it_is_used():
                 own = " ".join(commands()[(*path, name)].sections["OVERVIEW"].split())
                 words = words.removeprefix("(default)").strip()
                 assert words and own.startswith(words), f"{path} {name}: {words}"
+
+
+def test_the_commands_stand_in_groups():
+    groups = list(commands()[()].sections)
+    assert groups == ["OVERVIEW", "USAGE", "OPTIONS", "SERVE", "CONFIGURE", "TOKENS", "OBSERVE", "TRUST", "STATE", "PROGRAM"]
+    assert list(commands()[()].entries("TOKENS")) == ["token", "login", "logout"]
+
+
+def test_no_line_of_usage_is_over_100_columns(tmp_path):
+    for path, shown in commands().items():
+        assert max(map(len, shown.text.splitlines())) <= 100, path
+        wrong = command(*path, "--frobnicate", cwd=tmp_path)
+        assert (wrong.returncode, wrong.stdout) == (2, "") and max(map(len, wrong.stderr.splitlines())) <= 100, wrong
+
+
+def test_json_has_a_short_spelling_everywhere():
+    for path, shown in commands().items():
+        assert ("--json" in shown.options) == ("-o" in shown.options), path
 
 
 def test_each_option_and_argument_is_explained():

@@ -153,6 +153,26 @@ package final class RecordingConfigFiles: ConfigFileSource {
     }
 }
 
+/// The variables that a configuration names and that are not set, where it was read with placeholders for them.
+package final class UnsetVariables: Sendable {
+    fileprivate static let mark = "unset"
+
+    /// In small letters, as hosts are.
+    private let placeholders = Mutex<Set<String>>([])
+
+    package init() {}
+
+    package func add(_ name: String) {
+        _ = placeholders.withLock { $0.insert("\(Self.mark)_\(name)".lowercased()) }
+    }
+
+    /// Whether the name of a host holds one of them: nobody knows which host is meant.
+    package func areIn(host: String) -> Bool {
+        let host = host.lowercased()
+        return placeholders.withLock { $0.contains { host.contains($0) } }
+    }
+}
+
 /// The two ways in which the program reads a configuration: with its secrets, or for a command that may run where they are not.
 extension ConfigLoader {
     /// Reads the configuration as a gateway does: a variable that is not set is a mistake.
@@ -171,10 +191,19 @@ extension ConfigLoader {
     }
 
     /// Uses the variables that are set. Any other has a placeholder, about which there are no diagnostics.
-    package static func unread(_ files: any ConfigFileSource, strictModes: Bool = false) -> ConfigLoader {
+    ///
+    /// - Parameter placeholders: Is told of each variable that is not set.
+    package static func unread(
+        _ files: any ConfigFileSource,
+        strictModes: Bool = false,
+        noting placeholders: UnsetVariables? = nil
+    ) -> ConfigLoader {
         let variables = SystemSecretSource()
-        return ConfigLoader(files: files, placeholder: "unset", strictModes: strictModes, size: .ofProcess) {
-            variables.environment($0)
+        let mark = UnsetVariables.mark
+        return ConfigLoader(files: files, placeholder: mark, strictModes: strictModes, size: .ofProcess) { name in
+            let value = variables.environment(name)
+            if value == nil { placeholders?.add(name) }
+            return value
         }
     }
 

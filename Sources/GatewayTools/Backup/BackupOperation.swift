@@ -18,6 +18,7 @@ struct BackupOperation: Sendable {
     let folder: String
     let includesKeys: Bool
     let key: InstallationKey
+    var progress: ProgressLine?
 
     /// - Parameters:
     ///   - note: Records the event. Nothing is copied when it throws.
@@ -91,6 +92,7 @@ struct BackupOperation: Sendable {
             manifest.hasStoreKey =
                 tokens != nil && (layout.places.tokens.encryptionKey != nil || layout.isThere(.storeKey))
             let databases: [BackupFile] = [.auditLog, .auditHead] + (tokens == nil ? [] : [.tokenStore])
+            progress?.step("Computing checksums")
             for file in databases {
                 manifest.files.append(try BackupCopy.digest(of: path(file), as: file))
             }
@@ -121,8 +123,10 @@ struct BackupOperation: Sendable {
         let target = path(.auditLog)
         made += [target, path(.auditHead)]
         let keys = AuditKeys(key)
+        progress?.step("Copying the audit log")
         let copy = try AuditSnapshot.make(layout.places.audit.path, to: target, keys: keys)
-        let verification = try await AuditReader(path: target).verify(keys: keys)
+        let counter = progress?.counter("Verifying the copy of the audit log")
+        let verification = try await AuditReader(path: target).verify(keys: keys, onRows: counter)
         if let breach = verification.breach, breach.fault == .foreignKey {
             throw StateError("\(layout.places.audit.path): \(breach.explanation)")
         }
@@ -134,6 +138,7 @@ struct BackupOperation: Sendable {
         guard layout.isThere(.tokenStore), let source = layout.path(of: .tokenStore) else { return nil }
         let target = path(.tokenStore)
         made.append(target)
+        progress?.step("Copying the tokens")
         let tokens = layout.places.tokens
         let own = tokens.encryptionKey ?? layout.path(of: .storeKey).map { .file(path: $0) }
         let storeKey = try own.flatMap { try InstallationKey.read($0) } ?? key

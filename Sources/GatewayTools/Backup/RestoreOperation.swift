@@ -30,6 +30,7 @@ struct RestoreOperation: Sendable {
     let mayReplace: Bool
     let clock: any GatewayClock
     let logger: Logger
+    var progress: ProgressLine?
 
     func run() async throws(StateError) -> Outcome {
         let manifest = try readManifest()
@@ -51,6 +52,7 @@ struct RestoreOperation: Sendable {
         _ = try StoredLocks(readFrom: locks)
         var outcome = Outcome(manifest: manifest)
         do throws(StateError) {
+            progress?.step("Copying the backup")
             try staging.copy(manifest, from: folder)
             let key = try requireKey(for: manifest, staging)
             try await open(&outcome, key, staging)
@@ -121,7 +123,8 @@ struct RestoreOperation: Sendable {
                 outcome.marked = try await markTokens(outcome.manifest, key, staging)
             }
             let path = staging.path(of: .auditLog)
-            let verification = try await AuditReader(path: path).verify(keys: AuditKeys(key))
+            let counter = progress?.counter("Verifying the audit log of the backup")
+            let verification = try await AuditReader(path: path).verify(keys: AuditKeys(key), onRows: counter)
             outcome.breach = verification.breach?.explanation
             guard verification.breach == nil || !outcome.manifest.isAuditVerified else {
                 throw StateError("the audit log of the backup is broken: \(outcome.breach ?? "")")

@@ -145,7 +145,19 @@ struct AuditExportCommand: AsyncParsableCommand {
     func validate() throws { try scope.requireEvents(unless: showsRequests) }
 
     func run() async throws(CommandFailure) {
-        let lines = AuditLines(filter: rows, formatter: nil) { Console.write($0) }
+        // The rows themselves show the progress on a terminal.
+        let (label, isHidden) = ("Exporting", Console.isOutputTerminal)
+        try await ProgressLine.during(label, unless: isHidden) { (progress) async throws(CommandFailure) in
+            progress?.step(label, unit: "rows")
+            try await export { line in
+                progress?.add(1)
+                return Console.write(line)
+            }
+        }
+    }
+
+    private func export(to write: @escaping @Sendable (String) -> Bool) async throws(CommandFailure) {
+        let lines = AuditLines(filter: rows, formatter: nil, write: write)
         if let shared = try scope.shared() { return try await shared.query(lines) }
         let log = try scope.source.log()
         if showsRequests { try await log.requests(lines) } else { try await log.query(lines) }
@@ -194,6 +206,7 @@ struct AuditTailCommand: AsyncParsableCommand {
                 // A row that was committed between the two questions is not shown again.
                 last = [last, newest.last?.id].compactMap(\.self).max()
                 for row in newest where !lines.emit(row) { return }
+                if newest.isEmpty, !follow, number > 0 { Console.writeError("no matching events\n") }
             }
             guard follow else { return }
             for try await row in reader.follow(after: last ?? 0) where Self.matches(row, filter) {

@@ -40,8 +40,11 @@ struct LocalAuditLog: Sendable {
                 guard lines.emit(row) else { throw CommandFailure(.ok) }
             }
         }
-        if count == 0, let note = lines.filter.noteOnEvents(usage: settings?.plan.audit.usage) {
-            Console.writeError("\(note)\n")
+        if count == 0 {
+            // A request may have caused no event, and be in the log all the same.
+            let none = lines.filter.request == nil ? "no matching events" : nil
+            let note = lines.filter.noteOnEvents(usage: settings?.plan.audit.usage) ?? none
+            if let note { Console.writeError("\(note)\n") }
         }
         return count != 0
     }
@@ -119,9 +122,12 @@ struct SharedAuditLogs: Sendable {
     func query(_ lines: AuditLines) async throws(CommandFailure) {
         try await read { reader in
             let filter = try await lines.filter.resolved(names(of: reader))
+            var isEmpty = true
             try await reader.forEach(filter) { row in
+                isEmpty = false
                 guard lines.emit(row) else { throw CommandFailure(.ok) }
             }
+            if isEmpty { Console.writeError("no matching events\n") }
         }
     }
 

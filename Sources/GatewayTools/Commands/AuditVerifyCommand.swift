@@ -78,11 +78,19 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         } catch {
             anchorFailure = error.reason
         }
-        let result: AuditVerification
-        do {
-            result = try await AuditReader(path: log.path).verify(keys: AuditKeys(installation), evidence: evidence)
-        } catch {
-            throw CommandFailure(.failed, error.reason)
+        let (keys, known) = (AuditKeys(installation), evidence)
+        let label = "Verifying the audit log"
+        let result = try await ProgressLine.during(label, unless: json.isOn) {
+            (progress) async throws(CommandFailure) in
+            do throws(AuditError) {
+                return try await AuditReader(path: log.path).verify(
+                    keys: keys,
+                    evidence: known,
+                    onRows: progress?.counter(label)
+                )
+            } catch {
+                throw CommandFailure(.failed, error.reason)
+            }
         }
         let words = VerificationText(result: result, anchor: sink?.plan, anchorFailure: anchorFailure)
         let report = Report(verification: result, anchorFailure: anchorFailure)
@@ -123,15 +131,24 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         let installation = if let key { try Self.key(at: key) } else { try logs.settings.installationKey() }
         let keys = AuditKeys(installation)
         var report = SharedVerification()
-        try await logs.read { reader in
-            for chain in try await reader.chains() {
-                let result = try await reader.verify(chain, keys: keys)
-                let line = report.add(chain, result)
-                // The reader of the output may be gone; the exit code still counts.
-                if !json.isOn { _ = emit(line) }
-            }
-            guard !report.chains.isEmpty else {
-                throw CommandFailure(.failed, "\(LogText.clean(reader.name)) holds no audit log yet")
+        let label = "Verifying the audit logs"
+        try await ProgressLine.during(label, unless: json.isOn) { (progress) async throws(CommandFailure) in
+            _ = try await logs.read { reader in
+                let chains = try await reader.chains()
+                progress?.step(label, total: chains.count, unit: "logs")
+                for chain in chains {
+                    let result = try await reader.verify(chain, keys: keys)
+                    let line = report.add(chain, result)
+                    progress?.add(1)
+                    // The reader of the output may be gone; the exit code still counts.
+                    if !json.isOn {
+                        progress?.erase()
+                        _ = emit(line)
+                    }
+                }
+                guard !report.chains.isEmpty else {
+                    throw CommandFailure(.failed, "\(LogText.clean(reader.name)) holds no audit log yet")
+                }
             }
         }
         if json.isOn { _ = emit(try JSONText.pretty(report)) }

@@ -33,7 +33,14 @@ package enum AuthGateway {
     }
 
     private static func runCommand() async throws {
-        if let run = GatewayRun(usual: Array(CommandLine.arguments.dropFirst())) { return try await run() }
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        if let run = GatewayRun(usual: arguments) { return try await run() }
+        // The parser would find it behind a subcommand, too, and within `-verbose`.
+        if arguments == ["-v"] { throw CleanExit.message(GatewayVersion.current) }
+        // The parser would print the help of the program.
+        if arguments.first == "help", let meant = suggestion(for: Array(arguments.dropFirst())) {
+            throw CommandFailure(.usage, "there is no such command\nDid you mean this?\n  \(meant) --help")
+        }
         var command = try RootCommand.parseAsRoot()
         if var command = command as? any AsyncParsableCommand {
             try await command.run()
@@ -54,14 +61,14 @@ package enum AuthGateway {
             if !failure.description.isEmpty { Console.writeError(text(of: failure)) }
             Console.exit(failure.status)
         }
-        let message = RootCommand.fullMessage(for: error)
+        let message = HelpText.laidOut(RootCommand.fullMessage(for: error))
         if RootCommand.exitCode(for: error).isSuccess {
             Console.write(message + "\n")
             Console.exit(.ok)
         }
         let isUsage = RootCommand.exitCode(for: error) == .validationFailure
         let arguments = Array(CommandLine.arguments.dropFirst())
-        let meant = isUsage ? suggestion(for: arguments) : nil
+        let meant = isUsage ? suggestion(for: arguments) ?? HelpText.option(meantBy: message) : nil
         let advice = meant.map { "Did you mean this?\n  \($0)\n" } ?? ""
         Console.writeError(message + "\n" + advice)
         Console.exit(isUsage ? .usage : .failed)
@@ -81,7 +88,7 @@ package enum AuthGateway {
     }
 }
 
-private struct RootCommand: AsyncParsableCommand {
+struct RootCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "authgateway",
         abstract: "A reverse proxy that adds a valid credential to every request.",
@@ -101,17 +108,32 @@ private struct RootCommand: AsyncParsableCommand {
             reachable, 5 audit log broken.
             """,
         version: GatewayVersion.current,
-        subcommands: [
-            InitCommand.self, RunCommand.self, CheckCommand.self, DoctorCommand.self, PlanCommand.self,
-            ReloadCommand.self,
-            RoutesCommand.self, StatusCommand.self, ExplainCommand.self, ExplainErrorCommand.self, LoginCommand.self,
-            LogoutCommand.self,
-            TokenCommand.self, KeyCommand.self, FleetCommand.self, StoreCommand.self, StateCommand.self,
-            AuthorityCommand.self,
-            ExecCommand.self, EnvCommand.self, AuditCommand.self,
-            AddCommand.self, RemoveCommand.self, ImportCommand.self, ExportCommand.self, FormatCommand.self,
-            PresetsCommand.self,
-            ConfigCommand.self, SandboxCommand.self, VersionCommand.self,
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Serve",
+                subcommands: [
+                    RunCommand.self, ReloadCommand.self, ExecCommand.self, EnvCommand.self, SandboxCommand.self,
+                ]
+            ),
+            CommandGroup(
+                name: "Configure",
+                subcommands: [
+                    InitCommand.self, AddCommand.self, RemoveCommand.self, CheckCommand.self, PlanCommand.self,
+                    FormatCommand.self, ImportCommand.self, ExportCommand.self, PresetsCommand.self,
+                    ConfigCommand.self,
+                ]
+            ),
+            CommandGroup(name: "Tokens", subcommands: [TokenCommand.self, LoginCommand.self, LogoutCommand.self]),
+            CommandGroup(
+                name: "Observe",
+                subcommands: [
+                    StatusCommand.self, RoutesCommand.self, ExplainCommand.self, ExplainErrorCommand.self,
+                    DoctorCommand.self, AuditCommand.self, FleetCommand.self,
+                ]
+            ),
+            CommandGroup(name: "Trust", subcommands: [AuthorityCommand.self, KeyCommand.self]),
+            CommandGroup(name: "State", subcommands: [StateCommand.self, StoreCommand.self]),
+            CommandGroup(name: "Program", subcommands: [CompletionCommand.self, VersionCommand.self]),
         ]
     )
 }

@@ -9,6 +9,11 @@ struct AuthorityCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ca",
         abstract: "Make, show and replace the local authority, and let this machine trust it.",
+        discussion: """
+            Examples:
+              authgateway ca status
+              authgateway ca show > ca.pem
+            """,
         subcommands: [
             AuthorityShowCommand.self, AuthorityCreateCommand.self, AuthorityStatusCommand.self,
             AuthorityInstallCommand.self, AuthorityUninstallCommand.self, AuthorityRotateCommand.self,

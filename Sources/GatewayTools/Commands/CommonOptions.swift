@@ -137,9 +137,38 @@ struct YesFlag: ParsableArguments {
     var isGiven = false
 }
 
+/// `--json`, and `-o json`, which people know from other programs.
 struct JSONFlag: ParsableArguments {
+    enum Format: String, CaseIterable, ExpressibleByArgument {
+        case text
+        case json
+    }
+
     @Flag(name: .customLong("json"), help: "Print JSON, for programs.")
-    var isOn = false
+    private var isGiven = false
+
+    @Option(
+        name: .customShort("o"),
+        help: ArgumentHelp("What to print; -o json is the same as --json.", valueName: "format")
+    )
+    private var format: Format?
+
+    var isOn: Bool { isGiven || format == .json }
+
+    func validate() throws {
+        guard isGiven, format == .text else { return }
+        throw ValidationError("--json cannot be combined with -o text.")
+    }
+
+    /// Prints a list. For people, an empty one is a note on standard error.
+    func write<Element: Encodable>(
+        _ list: [Element],
+        none: String,
+        or text: @autoclosure () -> String
+    ) throws(CommandFailure) {
+        guard isOn || !list.isEmpty else { return Console.writeError(none + "\n") }
+        Console.write(try self.text(of: list, or: text()))
+    }
 
     /// What a command prints: the value for programs, or the text for people.
     func text(of value: some Encodable, or text: @autoclosure () -> String) throws(CommandFailure) -> String {

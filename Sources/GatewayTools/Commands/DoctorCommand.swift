@@ -55,29 +55,36 @@ struct DoctorCommand: AsyncParsableCommand {
 
     /// Collects facts. The rules in `GatewayApp/Doctor` say what is wrong with them, and what to do.
     func run() async throws(CommandFailure) {
-        let report = DoctorReport(await findings())
+        let label = "Reading the configuration"
+        let findings = await ProgressLine.during(label, unless: json.isOn) { await self.findings($0) }
+        let report = DoctorReport(findings)
         Console.write(try json.text(of: report, or: DoctorText(report: report, style: .current).text()))
         guard report.isHealthy else { throw CommandFailure(.failed) }
     }
 
-    private func findings() async -> [DoctorFinding] {
+    private func findings(_ progress: ProgressLine?) async -> [DoctorFinding] {
         var (read, findings) = readConfiguration()
-        guard let first = read else { return await besideTheGateway(findings) ?? findings }
+        guard let first = read else { return await besideTheGateway(findings, progress) ?? findings }
         var running = await RunningGatewayProbe(plan: first).ask(within: Self.limit)
         if let sandbox = running.sandbox {
             (read, findings) = readConfiguration(sandbox)
             guard let read else { return findings }
             running = await RunningGatewayProbe(plan: read).ask(within: Self.limit)
         }
-        return await findings + self.findings(about: read ?? first, running)
+        return await findings + self.findings(about: read ?? first, running, progress)
     }
 
     /// Under a service manager, only the gateway has the variables of its configuration. What does not need them is checked without.
     ///
     /// - Parameter strict: What is wrong with the configuration for want of variables.
     /// - Returns: nil where no gateway runs with the configuration, or something else is wrong with it.
-    private func besideTheGateway(_ strict: [DoctorFinding]) async -> [DoctorFinding]? {
-        let outcome = ConfigLoader.unread(SystemConfigFiles()).plan(at: config.path, secrets: SecretsOfOthers())
+    private func besideTheGateway(
+        _ strict: [DoctorFinding],
+        _ progress: ProgressLine?
+    ) async -> [DoctorFinding]? {
+        let unset = UnsetVariables()
+        let loader = ConfigLoader.unread(SystemConfigFiles(), noting: unset)
+        let outcome = loader.plan(at: config.path, secrets: SecretsOfOthers())
         guard outcome.isValid, let plan = outcome.plan else { return nil }
         var running = await RunningGatewayProbe(plan: plan).ask(within: Self.limit)
         guard case .running(let readiness, _, _) = running.observation else { return nil }
@@ -85,35 +92,39 @@ struct DoctorCommand: AsyncParsableCommand {
             let (read, findings) = readConfiguration(sandbox)
             guard let read else { return findings }
             running = await RunningGatewayProbe(plan: read).ask(within: Self.limit)
-            return await findings + self.findings(about: read, running)
+            return await findings + self.findings(about: read, running, progress)
         }
         // The plan is not that of the file.
         running.observation = .running(readiness, differences: nil)
         return await ConfigurationRule.findings(strict, withoutVariablesOf: config.path)
-            + findings(about: plan, running, lacksSecrets: true)
+            + findings(about: plan, running, progress, unset: unset)
     }
 
-    /// - Parameter lacksSecrets: Whether the plan has placeholders, with which nothing can be tried.
+    /// - Parameter unset: What the plan has placeholders for, with which nothing can be tried; nil where it has none.
     private func findings(
         about plan: Plan,
         _ running: RunningGatewayProbe.Answer,
-        lacksSecrets: Bool = false
+        _ progress: ProgressLine?,
+        unset: UnsetVariables? = nil
     ) async -> [DoctorFinding] {
+        progress?.step("Checking files, stores, servers and credentials", total: 6, unit: "parts")
+        let lacksSecrets = unset != nil
         let offline = offline || lacksSecrets
         // They take the longest, so they begin first.
-        async let endpoints = self.endpoints(of: plan)
+        async let endpoints = Self.done(self.endpoints(of: plan, unset), progress)
         let storage = StorageProbe(plan: plan)
-        async let local = self.local(plan, running)
+        async let local = Self.done(self.local(plan, running), progress)
         let isKeyUnknown = lacksSecrets && storage.needsSecrets
         async let audit =
             isKeyUnknown
-            ? [unknownKey(.audit, plan.audit.path)]
-            : bounded(.audit, plan.audit.path) { await storage.auditFindings() }
+            ? Self.done([unknownKey(.audit, plan.audit.path)], progress)
+            : Self.done(bounded(.audit, plan.audit.path) { await storage.auditFindings() }, progress)
         let store = await Deadline.value(within: Self.limit) {
             () -> (findings: [DoctorFinding], reader: StoredTokenReader?) in
             if isKeyUnknown { return ([unknownKey(.store, storage.storeName)], nil) }
             return await storage.store(isOffline: offline)
         }
+        progress?.add(1)
         let credentials = CredentialProbe(
             plan: plan,
             running: running,
@@ -121,12 +132,16 @@ struct DoctorCommand: AsyncParsableCommand {
             isOffline: offline,
             triesAll: all
         )
-        async let tokens = credentials.findings()
-        async let services = offline ? [] : self.services(of: plan)
+        async let tokens = Self.done(credentials.findings(), progress)
+        async let services = Self.done(offline ? [] : self.services(of: plan), progress)
         let kept = store?.findings ?? [overdue(.store, storage.storeName)]
-        // A placeholder is no name of a host.
-        let known = await endpoints.filter { !lacksSecrets || !$0.subject.contains("unset_") }
-        return await local + kept + audit + known + tokens + services
+        return await local + kept + audit + endpoints + tokens + services
+    }
+
+    /// Counts a part of the work that is done.
+    private static func done(_ findings: [DoctorFinding], _ progress: ProgressLine?) -> [DoctorFinding] {
+        progress?.add(1)
+        return findings
     }
 
     // MARK: Configuration
@@ -164,8 +179,8 @@ struct DoctorCommand: AsyncParsableCommand {
         return LocalAuthorityRule.finding(of: trust, isIntercepting: isIntercepting, at: now).map { [$0] } ?? []
     }
 
-    private func endpoints(of plan: Plan) async -> [DoctorFinding] {
-        let probe = EndpointProbe(plan: plan)
+    private func endpoints(of plan: Plan, _ unset: UnsetVariables?) async -> [DoctorFinding] {
+        let probe = EndpointProbe(plan: plan, unset: unset)
         return offline ? probe.offlineFindings() : await probe.findings(within: Self.limit, all: all)
     }
 

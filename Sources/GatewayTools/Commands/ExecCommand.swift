@@ -20,6 +20,9 @@ struct ExecCommand: AsyncParsableCommand {
             Requests to hosts without a route pass where the listener has
             connect: {unrouted: tunnel}. Otherwise they are refused.
 
+            A warning names programs that are known to ignore the proxy, such as
+            Node.js before 22.21, ssh, or what sudo and docker start.
+
             With --ephemeral it has a gateway of its own, with its own port and state
             directory. They are gone afterwards, and so is the audit log. Tokens are
             fetched again: a credential that needs a login has none there.
@@ -67,6 +70,7 @@ struct ExecCommand: AsyncParsableCommand {
         guard !ephemeral else {
             return try await EphemeralGateway(configuration: configuration, client: client.client)
                 .run { (access, signals) throws(CommandFailure) in
+                    await warn(access)
                     descriptors.closeOthersInPrograms()
                     do throws(ForegroundProgram.Failure) {
                         return try await ForegroundProgram.run(
@@ -87,8 +91,15 @@ struct ExecCommand: AsyncParsableCommand {
         if !access.endpoint.tunnelsUnrouted, Console.isErrorTerminal {
             Console.writeError("authgateway: \(ProxyOffer.refusalNotice)\n")
         }
+        await warn(access)
         descriptors.closeOthersInPrograms()
         return report(ForegroundProgram.replaceProcess(command, environment: environment(access)))
+    }
+
+    /// Otherwise the program would send requests without a credential, and nobody would know why.
+    private func warn(_ access: ClientAccess) async {
+        guard let text = await ProgramProbe.proxyWarning(for: command, hasToken: access.proof != nil) else { return }
+        Console.writeError("authgateway: warning: \(text)\n")
     }
 
     private func environment(_ access: ClientAccess) -> [String: String] {

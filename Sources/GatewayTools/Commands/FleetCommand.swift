@@ -37,6 +37,9 @@ struct FleetCommand: AsyncParsableCommand {
             guard let configuration else { throw failure }
             return try await Self.ofDatabase(configuration, after: failure)
         }
+        guard gateway.json.isOn || !report.gateways.isEmpty else {
+            return Console.writeError("No gateway shares the token store at the moment.\n")
+        }
         Console.write(try gateway.json.text(of: report, or: FleetText.table(of: report, .current)))
     }
 
@@ -65,7 +68,6 @@ private enum FleetText {
     private static let mark = " *"
 
     static func table(of report: FleetReport, _ style: TextStyle) -> String {
-        guard !report.gateways.isEmpty else { return "No gateway shares the token store at the moment.\n" }
         var table = TextTable(
             "HOST",
             "ID",

@@ -7,6 +7,10 @@ struct KeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "key",
         abstract: "Replace the key that the stored tokens are encrypted with.",
+        discussion: """
+            Example:
+              authgateway key rotate
+            """,
         subcommands: [KeyRotateCommand.self]
     )
 }

@@ -42,7 +42,7 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var tokens: SandboxTokenOption
 
     @Option(help: "trace, debug, info, notice, warning, error or critical.")
-    var logLevel = "info"
+    var logLevel = GatewayRun.usualLogLevel
 
     @Flag(help: "Log one line per finished request.")
     var accessLog = false
@@ -61,11 +61,13 @@ struct RunCommand: AsyncParsableCommand {
 
 /// A run of the gateway until a signal.
 struct GatewayRun {
+    static let usualLogLevel = "info"
+
     let config: ConfigOption
     var strictModes = false
     var sandbox = false
-    var tokenLifetime = 3600
-    var logLevel = "info"
+    var tokenLifetime = SandboxTokenOption.usual
+    var logLevel = usualLogLevel
     var accessLog = false
 
     init(config: ConfigOption) { self.config = config }

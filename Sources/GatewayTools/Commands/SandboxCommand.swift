@@ -7,8 +7,10 @@ import NIOCore
 import UnixSignals
 
 struct SandboxTokenOption: ParsableArguments {
+    static let usual = Sandbox.Options().tokenLifetime
+
     @Option(help: ArgumentHelp("How long the sandbox's tokens live.", valueName: "seconds"))
-    var tokenLifetime = 3600
+    var tokenLifetime = usual
 
     func validate() throws {
         guard (1...86_400).contains(tokenLifetime) else {

@@ -10,6 +10,11 @@ struct StateCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "state",
         abstract: "Back up the gateway's state, and restore it.",
+        discussion: """
+            Examples:
+              authgateway state backup /backup/gateway-2026-03-01
+              authgateway state restore /backup/gateway-2026-03-01
+            """,
         subcommands: [StateBackupCommand.self, StateRestoreCommand.self]
     )
 }
@@ -51,14 +56,18 @@ struct StateBackupCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) {
         let settings = try OperatorSettings(configuration: config.runningPath())
-        let operation = BackupOperation(
+        var operation = BackupOperation(
             layout: StateLayout(places: Storage.Places(settings.plan)),
             folder: folder,
             includesKeys: withKeys,
             key: try settings.installationKey()
         )
-        let manifest = try await operation.run(at: SystemClock().now().wall) { () async throws(CommandFailure) in
-            try await note(settings)
+        let label = "Backing up"
+        let manifest = try await ProgressLine.during(label, unless: json.isOn) { (line) async throws(CommandFailure) in
+            operation.progress = line
+            return try await operation.run(at: SystemClock().now().wall) { () async throws(CommandFailure) in
+                try await note(settings)
+            }
         }
         Console.write(json.isOn ? String(decoding: manifest.text, as: UTF8.self) : text(of: manifest))
         guard manifest.isAuditVerified else {
@@ -135,18 +144,21 @@ struct StateRestoreCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) {
         let plan = try OperatorSettings(configuration: config.path).plan
-        let operation = RestoreOperation(
+        var operation = RestoreOperation(
             layout: StateLayout(places: Storage.Places(plan)),
             folder: folder,
             mayReplace: replace,
             clock: SystemClock(),
             logger: LogOutput.standardError.logger("authgateway.audit", level: .error)
         )
-        let outcome: RestoreOperation.Outcome
-        do throws(StateError) {
-            outcome = try await operation.run()
-        } catch {
-            throw CommandFailure(error)
+        let label = "Restoring"
+        let outcome = try await ProgressLine.during(label, unless: json.isOn) { (line) async throws(CommandFailure) in
+            operation.progress = line
+            do throws(StateError) {
+                return try await operation.run()
+            } catch {
+                throw CommandFailure(error)
+            }
         }
         if let breach = outcome.breach {
             Console.writeError("The audit log was broken when it was copied: \(LogText.clean(breach))\n")

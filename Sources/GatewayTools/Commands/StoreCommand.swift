@@ -9,6 +9,11 @@ struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store",
         abstract: "Prepare the database that gateways share.",
+        discussion: """
+            Examples:
+              authgateway store migrate
+              authgateway store encrypt
+            """,
         subcommands: [StoreMigrateCommand.self, StoreEncryptCommand.self]
     )
 }
@@ -38,7 +43,10 @@ struct StoreMigrateCommand: AsyncParsableCommand {
     func run() async throws(CommandFailure) {
         let settings = try database.settings(config)
         let plan = try database.plan(settings)
-        let before = try await settings.with(plan) { (store) throws(TokenStoreError) in try await store.migrate() }
+        let label = "Bringing the tables up to date"
+        let before = try await ProgressLine.during(label, unless: json.isOn) { _ async throws(CommandFailure) in
+            try await settings.with(plan) { (store) throws(TokenStoreError) in try await store.migrate() }
+        }
         let report = Report(schema: PostgreSQLTokenStore.schemaVersion, before: before)
         Console.write(try json.text(of: report, or: Self.text(of: report, plan)))
     }
@@ -91,7 +99,10 @@ struct StoreEncryptCommand: AsyncParsableCommand {
             )
         }
         let plan = try database.plan(settings)
-        let count = try await settings.with(plan) { (store) throws(TokenStoreError) in try await store.encrypt() }
+        let label = "Encrypting the tokens"
+        let count = try await ProgressLine.during(label, unless: json.isOn) { _ async throws(CommandFailure) in
+            try await settings.with(plan) { (store) throws(TokenStoreError) in try await store.encrypt() }
+        }
         let text =
             "\(count) \(count == 1 ? "token was" : "tokens were") re-encrypted. Now remove tokens.previous_encryption_key "
             + "on all gateways.\n"

@@ -79,9 +79,8 @@ struct TokenListCommand: AsyncParsableCommand {
         let tokens = try await TokenGateway(gateway).reach { (gateway) throws(CommandFailure) in
             try await gateway.ask(AdminAPI.operations.tokens)
         }
-        let none = "The configuration has no credential.\n"
-        let text = try gateway.json.text(of: tokens, or: tokens.isEmpty ? none : TokenText.table(of: tokens, .current))
-        Console.write(text)
+        let none = "The configuration has no credential."
+        try gateway.json.write(tokens, none: none, or: TokenText.table(of: tokens, .current))
     }
 }
 

@@ -59,8 +59,7 @@ struct TokenSelection: ParsableArguments {
         let outcomes =
             operation.needsRunningGateway
             ? try await work(.running(tokens.client)) : try await tokens.reach(work)
-        let none = "No credential has a token.\n"
-        Console.write(try gateway.json.text(of: outcomes, or: outcomes.isEmpty ? none : Self.table(of: outcomes)))
+        try gateway.json.write(outcomes, none: "No credential has a token.", or: Self.table(of: outcomes))
         try CommandFailure.require(noneOf: outcomes.filter { $0.outcome == .failed }.map(\.credential))
     }
 

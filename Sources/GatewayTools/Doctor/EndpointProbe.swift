@@ -40,6 +40,8 @@ struct EndpointProbe: Sendable {
     }
 
     let plan: Plan
+    /// Hosts that are named by them are left out.
+    var unset: UnsetVariables?
 
     /// - Parameters:
     ///   - limit: How long each endpoint is waited for.
@@ -109,7 +111,7 @@ struct EndpointProbe: Sendable {
         let upstreams = keys.compactMap { key in
             routes[key].flatMap { routes in routes.first.map { Target.upstream($0, users: routes.map(\.name)) } }
         }
-        return upstreams + authorities
+        return (upstreams + authorities).filter { unset?.areIn(host: $0.endpoint.origin.host) != true }
     }
 
     private var authorities: [Target] {

@@ -105,4 +105,12 @@ struct UnreadSecretsTests {
         let text = "version: 1\nroutes: {a: {upstream: \"${REGION}\", auth: none}}\n"
         #expect(report(text).contains("routes.a.upstream: expected a URL"))
     }
+
+    @Test func aHostThatNobodyKnowsIsFound() {
+        let text = "version: 1\nroutes: {a: {upstream: \"https://${NO_SUCH_HOST_1}\", auth: none}}\n"
+        let unset = UnsetVariables()
+        _ = ConfigLoader.unread(MemoryFiles(["/work/gateway.yaml": text]), noting: unset).load("gateway.yaml")
+        #expect(unset.areIn(host: "unset_no_such_host_1") && unset.areIn(host: "eu.unset_NO_SUCH_HOST_1.example"))
+        #expect(!unset.areIn(host: "unset_other") && !unset.areIn(host: "no_such_host_1"))
+    }
 }
