@@ -1,5 +1,5 @@
-import GatewayEvents
-import GatewayHTTP
+package import GatewayEvents
+package import GatewayHTTP
 
 /// Decides when a token is used, renewed, requested or given up. It performs nothing and reads no clock.
 ///
@@ -15,29 +15,51 @@ import GatewayHTTP
 ///
 /// A suspect answer leads to `backingOff` twice, then to `stopped`.
 ///
-/// Whether a token is live, that is valid and not rejected, depends on the time as well as on the phase. Each phase except `empty`
-/// may hold a live or a dead token. A live token is handed out in any phase. A lock overrides every phase.
+/// Whether a token is live, that is valid and not rejected, depends on the time as well as on the phase. Each phase except `empty` may
+/// hold a live or a dead token. A live token is handed out in any phase. A lock overrides every phase.
 ///
 /// The caller gets its `Waiter` back when its wait is over. Tests use integers.
-struct TokenLifecycle<Waiter>: ~Copyable {
+package struct TokenLifecycle<Waiter>: ~Copyable {
     /// The settings that decisions depend on. They never change.
-    struct Rules: Sendable {
-        var name: String
+    package struct Rules: Sendable {
+        package var name: String
         /// Whether the gateway gets the next token without a person.
-        var isRenewable: Bool
+        package var isRenewable: Bool
         /// See ``TokenGrant/renewsAhead``.
-        var renewsAhead = true
+        package var renewsAhead: Bool
         /// See ``TokenGrant/canAcquireAnew``.
-        var canAcquireAnew = false
+        package var canAcquireAnew: Bool
         /// The command to log in; nil if there is no login.
         var loginCommand: String?
-        var policy = RenewalPolicy()
-        var maximumWaiters = 10_000
+        package var policy: RenewalPolicy
+        package var maximumWaiters: Int
         /// More calls than this within an hour are a storm, unless the tokens are so short-lived that more are needed.
-        var callsPerHour = CallBudget.usual
+        var callsPerHour: Int
         /// The trigger of the first call: the start of the gateway, a reload that added the credential, or a request that named its
         /// subject.
-        var begunBy = TokenEvent.Trigger.startup
+        package var begunBy: TokenEvent.Trigger
+
+        package init(
+            name: String,
+            isRenewable: Bool,
+            renewsAhead: Bool = true,
+            canAcquireAnew: Bool = false,
+            loginCommand: String? = nil,
+            policy: RenewalPolicy = RenewalPolicy(),
+            maximumWaiters: Int = 10_000,
+            callsPerHour: Int = CallBudget.usual,
+            begunBy: TokenEvent.Trigger = .startup
+        ) {
+            self.name = name
+            self.isRenewable = isRenewable
+            self.renewsAhead = renewsAhead
+            self.canAcquireAnew = canAcquireAnew
+            self.loginCommand = loginCommand
+            self.policy = policy
+            self.maximumWaiters = maximumWaiters
+            self.callsPerHour = callsPerHour
+            self.begunBy = begunBy
+        }
     }
 
     private let rules: Rules
@@ -45,9 +67,9 @@ struct TokenLifecycle<Waiter>: ~Copyable {
     private var waiters: [CredentialTicket: Waiter] = [:]
     /// The request that has waited longest. A call that begins later names it as its cause.
     private var firstDemand: CredentialRequest?
-    private(set) var isLocked = false
+    package private(set) var isLocked = false
     /// How often a token was withdrawn, that is locked, revoked or cleared, but not replaced.
-    private(set) var withdrawals = 0
+    package private(set) var withdrawals = 0
     /// The token is being revoked or cleared. Requests wait until that ends.
     private var isSuspended = false
     private var isStopped = false
@@ -61,12 +83,12 @@ struct TokenLifecycle<Waiter>: ~Copyable {
     private var unresolved: UnresolvedFailure?
     private var lastCall = TokenCall.firstLook
     /// The highest generation so far. The number of a cleared token is not used again.
-    private(set) var generation = 0
+    package private(set) var generation = 0
     /// A refresh token may be spent, because the answer was lost. The status shows this until a token is obtained.
-    private(set) var isRotationUncertain = false
+    package private(set) var isRotationUncertain = false
 
     /// Begins with a call that is a look: the shell reads the store and reports what it has found.
-    init(_ rules: Rules) {
+    package init(_ rules: Rules) {
         self.rules = rules
         budget = CallBudget(perHour: rules.callsPerHour)
         phase = .calling(nil, TokenCall(id: TokenCall.firstLook, trigger: rules.begunBy, demand: nil))
@@ -119,7 +141,7 @@ struct TokenLifecycle<Waiter>: ~Copyable {
 
 /// Requests: which credential they get, how they wait, and which rejections they report.
 extension TokenLifecycle where Waiter: Sendable {
-    enum OnNeed: Sendable {
+    package enum OnNeed: Sendable {
         case use(Credential)
         /// The waiter is kept.
         case wait
@@ -128,7 +150,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case refuse(GatewayProblem)
     }
 
-    enum OnRejection: Hashable, Sendable {
+    package enum OnRejection: Hashable, Sendable {
         /// The generation is not the current one: there is a newer token, or none.
         case late
         /// The rejection is already known.
@@ -146,7 +168,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Answers without a waiter and without changing anything.
-    func answer(at now: MonotonicTime) -> CredentialAnswer {
+    package func answer(at now: MonotonicTime) -> CredentialAnswer {
         if isLocked { return .unavailable(lockedProblem) }
         if isSuspended { return .wait }
         if let servable, servable.isUsable(at: now) { return .ready(servable) }
@@ -162,7 +184,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Answers again, because a token may have arrived since ``answer(at:)``. Keeps the waiter if it has to wait.
-    mutating func need(
+    package mutating func need(
         by waiter: Waiter,
         ticket: CredentialTicket,
         for demand: CredentialRequest,
@@ -215,13 +237,13 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// - Returns: The waiter, unless its wait is already over. The call goes on for the others.
-    mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? {
+    package mutating func withdraw(_ ticket: CredentialTicket) -> Waiter? {
         defer { checkInvariants() }
         return waiters.removeValue(forKey: ticket)
     }
 
     /// The upstream has rejected this generation. A thousand such reports count as one rejection.
-    mutating func rejected(generation: Int, by demand: CredentialRequest? = nil) -> OnRejection {
+    package mutating func rejected(generation: Int, by demand: CredentialRequest? = nil) -> OnRejection {
         defer { checkInvariants() }
         guard let held, held.generation == generation else { return .late }
         guard !held.isRejected else { return .known }
@@ -237,16 +259,16 @@ extension TokenLifecycle where Waiter: Sendable {
     /// No more calls are made. A live token is still handed out.
     ///
     /// - Returns: The waiters, to be refused with the problem.
-    mutating func stop() -> (waiters: [Waiter], problem: GatewayProblem) {
+    package mutating func stop() -> (waiters: [Waiter], problem: GatewayProblem) {
         defer { checkInvariants() }
         isStopped = true
         return (takeWaiters(), Self.drainingProblem)
     }
 
-    var waiterCount: Int { waiters.count }
+    package var waiterCount: Int { waiters.count }
 
     /// Whether no call is due or in progress, and no request waits. A locked token begins no call.
-    var isIdle: Bool {
+    package var isIdle: Bool {
         if case .calling(let call) = phase.kind, call.hasBegun || !isLocked { return false }
         return waiters.isEmpty && !isSuspended
     }
@@ -259,11 +281,11 @@ extension TokenLifecycle where Waiter: Sendable {
     private static var drainingProblem: GatewayProblem { GatewayProblem(.draining, "The gateway is shutting down.") }
 
     /// Sets whether the status says that a refresh token may be spent, because the answer was lost.
-    mutating func show(isRotationUncertain: Bool) { self.isRotationUncertain = isRotationUncertain }
+    package mutating func show(isRotationUncertain: Bool) { self.isRotationUncertain = isRotationUncertain }
 
-    var lockedProblem: GatewayProblem { .locked(rules.name) }
+    package var lockedProblem: GatewayProblem { .locked(rules.name) }
 
-    var held: HeldToken? { phase.held }
+    package var held: HeldToken? { phase.held }
 
     /// Whether the token is valid long enough for somebody who gets it.
     private func isUseful(at now: MonotonicTime) -> Bool {
@@ -278,7 +300,7 @@ extension TokenLifecycle where Waiter: Sendable {
 
 /// Calls: when one begins, and what its result changes.
 extension TokenLifecycle where Waiter: Sendable {
-    enum Step: Sendable {
+    package enum Step: Sendable {
         /// Make this call and report its end.
         case call(TokenCall)
         /// There were too many calls. Refuse these waiters with the problem; the longest pause begins.
@@ -295,7 +317,7 @@ extension TokenLifecycle where Waiter: Sendable {
     static var foresight: Duration { Expiration.Kind.token.notice }
 
     /// What to do now. The keeper asks after every event, and at the time that the last answer named.
-    mutating func next(at now: MonotonicTime) -> Step {
+    package mutating func next(at now: MonotonicTime) -> Step {
         defer { checkInvariants() }
         if let announcement = announcement(at: now) { return announcement }
         guard !isLocked else { return .sleep(until: nil) }
@@ -339,7 +361,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Drops the call that was due and begins the longest pause, because there were too many calls.
     ///
     /// - Returns: The waiters, to be refused.
-    mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
+    package mutating func slowDown(_ call: TokenCall, by failure: TokenFailure, at now: MonotonicTime) -> [Waiter] {
         defer { checkInvariants() }
         guard isAwaited(call) else { return [] }
         remember(failure, at: now)
@@ -373,24 +395,24 @@ extension TokenLifecycle where Waiter: Sendable {
         )
     }
 
-    enum OnToken: Sendable {
+    package enum OnToken: Sendable {
         /// Give it to these waiters.
         case use(Credential, [Waiter])
         /// The token is not live. If requests wait, another call is due for them.
         case dead
-        /// This is not the awaited call.
+        /// The call is not the one that was awaited.
         case ignored
     }
 
     /// - Parameter jitter: 0...1; spreads the renewals of many credentials.
-    mutating func obtained(_ fresh: FreshToken, by call: TokenCall, at now: Moment, jitter: Double) -> OnToken {
+    package mutating func obtained(_ fresh: FreshToken, by call: TokenCall, at now: Moment, jitter: Double) -> OnToken {
         defer { checkInvariants() }
         guard isAwaited(call) else { return .ignored }
         return install(fresh, at: now, jitter: jitter)
     }
 
     /// The first look into the store and the configuration found no token.
-    mutating func foundNothing(by call: TokenCall) {
+    package mutating func foundNothing(by call: TokenCall) {
         defer { checkInvariants() }
         guard isAwaited(call) else { return }
         phase = .empty
@@ -410,16 +432,16 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// The consequences of a failed call.
-    struct Failed: Sendable {
+    package struct Failed: Sendable {
         /// The waiters to refuse with the problem.
-        let waiters: [Waiter]
-        let problem: GatewayProblem
+        package let waiters: [Waiter]
+        package let problem: GatewayProblem
         /// From now on a person is asked to log in, although the gateway goes on trying.
         var isEscalated = false
     }
 
-    /// - Returns: nil if this is not the awaited call.
-    mutating func failed(
+    /// - Returns: nil when the call is not the one that was awaited.
+    package mutating func failed(
         _ failure: TokenFailure,
         by call: TokenCall,
         at now: MonotonicTime,
@@ -480,7 +502,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// another call. A live token is still used, as after a failed call of this gateway.
     ///
     /// - Returns: nil if a login is already asked for, or if a call finds out more.
-    mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
+    package mutating func stop(forRefusal failure: TokenFailure, at now: MonotonicTime) -> Failed? {
         defer { checkInvariants() }
         guard !isSuspended else { return nil }
         switch phase.kind {
@@ -621,7 +643,7 @@ extension TokenLifecycle where Waiter: Sendable {
     var unresolvedSince: MonotonicTime? { unresolved?.since }
 
     /// nil if the last call brought a token, and before the first call.
-    func failing(at now: MonotonicTime) -> UnresolvedFailure? {
+    package func failing(at now: MonotonicTime) -> UnresolvedFailure? {
         guard var failing = unresolved else { return nil }
         guard !isLocked, !isStopped else { return failing }
         failing.nextTryAt = nextTry(at: now)
@@ -659,7 +681,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Asks for a new token now, whatever the age of the current one, the pause or an earlier refusal.
     ///
     /// - Returns: The call to make and report, already begun; nil while locked or during another call.
-    mutating func refresh() -> TokenCall? {
+    package mutating func refresh() -> TokenCall? {
         defer { checkInvariants() }
         guard !isLocked else { return nil }
         if case .calling(let call) = phase.kind, call.hasBegun { return nil }
@@ -672,7 +694,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// A reload has not changed the credential. A call that failed because of the configuration is repeated, if it sends no secret.
     ///
     /// - Returns: Whether a call became due.
-    mutating func reloaded(sendsSecrets: Bool) -> Bool {
+    package mutating func reloaded(sendsSecrets: Bool) -> Bool {
         defer { checkInvariants() }
         guard !sendsSecrets, case .stopped(let stop) = phase.kind, stop.failure.isRetried else { return false }
         return wantCall(.reload)
@@ -696,15 +718,15 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Forgets the token and any refusal. The result of a current call is ignored. Waiting requests cause a new call.
-    mutating func clear() {
+    package mutating func clear() {
         defer { checkInvariants() }
         forget()
         isSuspended = false
         if !waiters.isEmpty { _ = wantCall(.demand, for: firstDemand) }
     }
 
-    /// Forgets the token before ``clear()`` is carried out. Requests wait until then: a call would use a refresh token that is
-    /// about to be forgotten, and its result would be forgotten as well.
+    /// Forgets the token before ``clear()`` is carried out. Requests wait until then: a call would use a refresh token that is about to be
+    /// forgotten, and its result would be forgotten as well.
     mutating func beginClear() {
         defer { checkInvariants() }
         forget()
@@ -721,7 +743,7 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Forgets the token, and waits until a person has fixed `failure`.
     ///
     /// - Returns: The waiters, to be refused with the problem.
-    mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
+    package mutating func clear(leaving failure: TokenFailure) -> [Waiter] {
         defer { checkInvariants() }
         clear()
         phase = .stopped(nil, TokenPhase.Stop(failure: failure, retryAt: nil))
@@ -736,13 +758,13 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// The waiters whose wait is over, and their answer.
-    struct EndedWaits: Sendable {
-        let waiters: [Waiter]
-        let result: Result<Credential, GatewayProblem>
+    package struct EndedWaits: Sendable {
+        package let waiters: [Waiter]
+        package let result: Result<Credential, GatewayProblem>
     }
 
     /// - Returns: nil if a call has become due for those who wait.
-    mutating func resume(at now: MonotonicTime) -> EndedWaits? {
+    package mutating func resume(at now: MonotonicTime) -> EndedWaits? {
         defer { checkInvariants() }
         isSuspended = false
         return endWaits(at: now)
@@ -760,7 +782,7 @@ extension TokenLifecycle where Waiter: Sendable {
     }
 
     /// Takes a token from an operator instead of the current one. The result of a current call is ignored.
-    mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
+    package mutating func `import`(_ fresh: FreshToken, at now: Moment, jitter: Double) -> OnToken {
         defer { checkInvariants() }
         return install(fresh, at: now, jitter: jitter)
     }
@@ -768,19 +790,19 @@ extension TokenLifecycle where Waiter: Sendable {
     /// Hands out no token, and makes no further call. If a call is about to bring a token, it is kept but not used.
     ///
     /// - Returns: The waiters, to be refused with the problem.
-    mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
+    package mutating func lock() -> (waiters: [Waiter], problem: GatewayProblem) {
         defer { checkInvariants() }
         withdrawals += 1
         isLocked = true
         return (takeWaiters(), lockedProblem)
     }
 
-    mutating func unlock() {
+    package mutating func unlock() {
         isLocked = false
         checkInvariants()
     }
 
-    func state(at now: MonotonicTime) -> TokenStatus.State {
+    package func state(at now: MonotonicTime) -> TokenStatus.State {
         if isLocked { return .locked }
         if isRotationUncertain { return .rotationUncertain }
         let held = held
@@ -801,8 +823,8 @@ extension TokenLifecycle where Waiter: Sendable {
 
     private func dead(_ held: HeldToken?) -> TokenStatus.State? { held.map { $0.isRejected ? .rejected : .expired } }
 
-    /// Why there is no new token at the moment; nil if nothing is wrong.
-    var lastFailure: TokenFailure? {
+    /// Why there is no new token at the moment; nil when nothing is wrong.
+    package var lastFailure: TokenFailure? {
         switch phase.kind {
         case .backingOff(let pause): pause.failure
         case .stopped(let stop): stop.failure
@@ -822,7 +844,7 @@ extension TokenLifecycle where Waiter: Sendable {
         case postponed(EndedWaits?)
         /// The earlier token stays. If there is none, the credential has no token.
         case refused(EndedWaits?)
-        /// This is not the awaited call.
+        /// The call is not the one that was awaited.
         case ignored
     }
 
@@ -878,34 +900,41 @@ extension TokenLifecycle where Waiter: Sendable {
 }
 
 /// A token as it comes from an authorization server, a store or an operator.
-struct FreshToken: Sendable {
-    var generation: Int
-    var token: TokenSet
-    let injection: Injection
-    var isRejected = false
+package struct FreshToken: Sendable {
+    package var generation: Int
+    package var token: TokenSet
+    package let injection: Injection
+    package var isRejected: Bool
     /// Its renewal was interrupted and is to be resumed at once.
     var isRenewalDue = false
     /// Another gateway has obtained it.
     var isAdopted = false
     /// The login brought no refresh token, so a person must log in again when this token expires.
-    var lacksRefreshToken = false
+    package var lacksRefreshToken = false
+
+    package init(generation: Int, token: TokenSet, injection: Injection, isRejected: Bool = false) {
+        self.generation = generation
+        self.token = token
+        self.injection = injection
+        self.isRejected = isRejected
+    }
 
     /// Whether it has not expired, and no upstream has rejected it.
     fileprivate func serves(at now: UnixTime) -> Bool { !isRejected && token.expiresAt.map { now < $0 } ?? true }
 }
 
 /// A failure since which no token was obtained.
-struct UnresolvedFailure: Sendable {
+package struct UnresolvedFailure: Sendable {
     /// When the first call failed.
-    let since: MonotonicTime
+    package let since: MonotonicTime
     /// Why the last call failed.
-    fileprivate(set) var failure: TokenFailure
+    package fileprivate(set) var failure: TokenFailure
     /// When the gateway tries again without a request; nil: at the next request, or never.
-    fileprivate(set) var nextTryAt: MonotonicTime?
+    package fileprivate(set) var nextTryAt: MonotonicTime?
     /// Whether the next request causes a call.
     fileprivate(set) var isTriedOnDemand = false
     /// Until this time, requests cause no call, either.
-    fileprivate(set) var notBefore: MonotonicTime?
+    package fileprivate(set) var notBefore: MonotonicTime?
 }
 
 /// The phases of a ``TokenLifecycle``. The picture is there.
@@ -922,8 +951,7 @@ private enum TokenPhase: ~Copyable {
 
     /// Why a call was made.
     enum Cause {
-        /// The call was made ahead of time, while a live token was served. After a failure, a request that needs a token ends the
-        /// pause.
+        /// The call was made ahead of time, while a live token was served. After a failure, a request that needs a token ends the pause.
         case aheadOfNeed
         case need
     }
@@ -1019,11 +1047,11 @@ private enum TokenPhase: ~Copyable {
         }
     }
 
-    /// Whether a renewal is due: ahead of expiry (or after it, if the machine was asleep), or when a pause is over and a live token
-    /// is still served.
+    /// Whether a renewal is due: ahead of expiry (or after it, if the machine was asleep), or when a pause is over and a live token is
+    /// still served.
     ///
-    /// After a failure without a live token, only the next request causes a call, so that an idle gateway does not call a broken
-    /// server forever.
+    /// After a failure without a live token, only the next request causes a call, so that an idle gateway does not call a broken server
+    /// forever.
     mutating func renewWhenDue(with call: TokenCall, at now: MonotonicTime) {
         switch consume self {
         case .empty:
@@ -1078,22 +1106,22 @@ private enum TokenPhase: ~Copyable {
 }
 
 /// One call to the authorization server, or the first look into the store.
-struct TokenCall: Hashable, Sendable {
+package struct TokenCall: Hashable, Sendable {
     static let firstLook = 1
     /// A call for a token that is handed out and not kept. No lifecycle waits for its result.
     static let outsideSchedule = TokenCall(id: 0, trigger: .operator, demand: nil)
 
-    let id: Int
-    let trigger: TokenEvent.Trigger
+    package let id: Int
+    package let trigger: TokenEvent.Trigger
     /// The request that caused it, if one did.
-    let demand: CredentialRequest?
-    fileprivate(set) var hasBegun = false
+    package let demand: CredentialRequest?
+    package fileprivate(set) var hasBegun = false
     /// ``TokenPhase/Cause/aheadOfNeed`` if it began while a live token was served.
     fileprivate var cause = TokenPhase.Cause.need
     /// Set while another gateway renews: when to ask again whether it has finished. It remains the same call.
     fileprivate var isPostponedUntil: MonotonicTime?
     /// See ``GrantAttempt/mayAcquireAnew``.
-    let mayAcquireAnew: Bool
+    package let mayAcquireAnew: Bool
 
     init(id: Int, trigger: TokenEvent.Trigger, demand: CredentialRequest?, mayAcquireAnew: Bool = false) {
         self.id = id
@@ -1110,30 +1138,29 @@ struct TokenCall: Hashable, Sendable {
 }
 
 /// A token, and what the machine knows about it.
-struct HeldToken: Sendable {
+package struct HeldToken: Sendable {
     /// The credential that readers get.
-    let credential: Credential
-    let token: TokenSet
+    package let credential: Credential
+    package let token: TokenSet
     /// When background renewal begins; nil if it does not.
     let renewAt: MonotonicTime?
     /// See ``FreshToken/lacksRefreshToken``.
-    let lacksRefreshToken: Bool
-    fileprivate(set) var isRejected = false
+    package let lacksRefreshToken: Bool
+    package fileprivate(set) var isRejected = false
     fileprivate var hasWarned = false
     fileprivate var hasExpired = false
 
-    var generation: Int { credential.generation }
+    package var generation: Int { credential.generation }
 
-    func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
+    package func isLive(at now: MonotonicTime) -> Bool { !isRejected && credential.isUsable(at: now) }
 
-    /// How long a token must remain valid to be handed to a client or a person: ten seconds, or a quarter of its life if that is
-    /// less.
+    /// How long a token must remain valid to be handed to a client or a person: ten seconds, or a quarter of its life if that is less.
     var usefulLife: Duration { min(.seconds(10), (token.lifetime ?? .seconds(40)) / 4) }
 
-    func remainder(at now: MonotonicTime) -> Duration? { credential.expiresAt.map { $0 - now } }
+    package func remainder(at now: MonotonicTime) -> Duration? { credential.expiresAt.map { $0 - now } }
 
     /// Whether it is not yet due for renewal.
-    func isFresh(at now: MonotonicTime) -> Bool {
+    package func isFresh(at now: MonotonicTime) -> Bool {
         (renewAt.map { now < $0 } ?? true) && (remainder(at: now).map { $0 >= usefulLife } ?? true)
     }
 }

@@ -1,8 +1,6 @@
 package import GatewayHTTP
 
-/// The status of one credential, for `status`, the admin page and metrics. It holds no secret.
-///
-/// GatewayApp extends it with what a warning, the readiness and an operation need of it.
+/// What there is to say about one credential: for `status`, the admin page and metrics. Holds no secret.
 package struct TokenStatus: Hashable, Sendable, Codable {
     package enum State: String, Sendable, Codable {
         /// Never obtained, or cleared.
@@ -192,14 +190,14 @@ extension Moment {
 
 extension TokenStatus.Failing {
     /// What a person can type for one credential.
-    struct Commands: Sendable {
-        /// nil if there is no login.
-        var login: String?
-        var refresh: String
+    package struct Commands: Sendable {
+        /// nil where there is no login.
+        package var login: String?
+        package var refresh: String
         var importing: String
     }
 
-    init(_ unresolved: UnresolvedFailure, at now: Moment, commands: Commands, failedRequests: Int? = nil) {
+    package init(_ unresolved: UnresolvedFailure, at now: Moment, commands: Commands, failedRequests: Int? = nil) {
         let (remedy, command) = unresolved.remedy(commands)
         func text(_ time: MonotonicTime) -> String { (now.wall + (time - now.monotonic)).rfc3339 }
         self.init(
