@@ -202,7 +202,7 @@ def test_a_refused_refresh_says_that_the_backup_is_too_old(make_authority, start
     try:
         assert other.run("token", "refresh", "me").returncode == 1
         shown = other.run("token", "show", "me").stdout
-        assert "it was spent after the backup, or has ended" in shown, shown
+        assert "it was spent after the backup, or it has expired" in shown, shown
         assert statuses(other)["me"]["action"] == "authgateway login me"
     finally:
         other.stop()
