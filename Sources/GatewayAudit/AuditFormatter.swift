@@ -75,7 +75,8 @@ package struct AuditFormatter: Sendable {
         return facts
     }
 
-    private func time(_ text: String) -> String {
+    /// A time of a row, as it is shown in lines.
+    package func time(_ text: String) -> String {
         guard let moment = UnixTime(rfc3339: text) else { return SafeText.singleLine(text) }
         guard let offset = offset?(moment) else { return moment.rfc3339 }
         let local = (moment + .seconds(offset)).rfc3339.dropLast()

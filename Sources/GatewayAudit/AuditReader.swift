@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 package import GatewayEvents
 import GatewayFiles
-package import GatewayHTTP
+import GatewayHTTP
 
 /// Reads the audit log through a connection that cannot write; works while the gateway runs and while it does not.
 package final class AuditReader: Sendable {
@@ -112,20 +112,22 @@ package final class AuditReader: Sendable {
 
     /// The sum of each credential's events and calls, by name.
     ///
-    /// - Parameter since: nil adds up all of the log.
-    package func stats(since: UnixTime? = nil) async throws(AuditError) -> AuditStats {
-        try await read { try AuditStats(since: since, from: $0) }
+    /// - Parameter filter: A credential, a client and a time.
+    package func stats(_ filter: AuditFilter = AuditFilter()) async throws(AuditError) -> AuditStats {
+        try await read { try AuditStats(filter, from: $0) }
     }
 
     /// Requests and calls for tokens by what they are grouped by.
     ///
-    /// - Parameter upstreams: Those of the routes, by name, for ``AuditUsage/Grouping/upstream``.
+    /// - Parameters:
+    ///   - filter: A credential, a client and a time.
+    ///   - upstreams: Those of the routes, by name, for ``AuditUsage/Grouping/upstream``.
     package func usage(
         by grouping: AuditUsage.Grouping,
-        since: UnixTime? = nil,
+        _ filter: AuditFilter = AuditFilter(),
         upstreams: [String: String] = [:]
     ) async throws(AuditError) -> AuditUsage {
-        try await read { try AuditUsage(by: grouping, since: since, upstreams: upstreams, from: $0) }
+        try await read { try AuditUsage(by: grouping, filter, upstreams: upstreams, from: $0) }
     }
 
     /// Who used a credential.

@@ -1,7 +1,7 @@
 import GRDB
 package import GatewayEvents
 package import GatewayFiles
-package import GatewayHTTP
+import GatewayHTTP
 
 /// Reads the audit logs that gateways have shipped to their PostgreSQL database.
 package final class SharedAuditReader: Sendable {
@@ -133,22 +133,24 @@ package final class SharedAuditReader: Sendable {
 extension SharedAuditReader {
     /// The sum of each credential's events and calls in all chains, by name.
     ///
-    /// - Parameter since: nil adds up all of the logs.
-    package func stats(since: UnixTime? = nil) async throws(AuditError) -> AuditStats {
-        let copy = try await sums(since: since)
-        return try await copy.use { try AuditStats(since: since, from: $0) }
+    /// - Parameter filter: A credential, a client and a time.
+    package func stats(_ filter: AuditFilter = AuditFilter()) async throws(AuditError) -> AuditStats {
+        let copy = try await sums(filter)
+        return try await copy.use { try AuditStats(filter, from: $0) }
     }
 
     /// Requests and calls for tokens of all chains by what they are grouped by.
     ///
-    /// - Parameter upstreams: Those of the routes, by name, for ``AuditUsage/Grouping/upstream``.
+    /// - Parameters:
+    ///   - filter: A credential, a client and a time.
+    ///   - upstreams: Those of the routes, by name, for ``AuditUsage/Grouping/upstream``.
     package func usage(
         by grouping: AuditUsage.Grouping,
-        since: UnixTime? = nil,
+        _ filter: AuditFilter = AuditFilter(),
         upstreams: [String: String] = [:]
     ) async throws(AuditError) -> AuditUsage {
-        let copy = try await sums(since: since)
-        return try await copy.use { try AuditUsage(by: grouping, since: since, upstreams: upstreams, from: $0) }
+        let copy = try await sums(filter)
+        return try await copy.use { try AuditUsage(by: grouping, filter, upstreams: upstreams, from: $0) }
     }
 
     /// Who used a credential, of all chains. Single requests stay with their gateway.
@@ -180,25 +182,23 @@ extension SharedAuditReader {
         """
 
     /// What ``AuditStats`` and ``AuditUsage`` read, of all chains. Events have new numbers, in the order of time.
-    private func sums(since: UnixTime?) async throws(AuditError) -> SharedAuditCopy {
+    private func sums(_ filter: AuditFilter) async throws(AuditError) -> SharedAuditCopy {
         let copy = try SharedAuditCopy()
         try await copy.use { try $0.execute(sql: Self.tables) }
-        var events = AuditSelection(
+        let events = AuditSelection(
             columns: ["at", "event", "credential", "route", "client", "outcome", "duration_ms", "error_code"],
             table: "authgateway.audit_event",
-            key: ["at", "chain", "id"]
+            key: ["at", "chain", "id"],
+            condition: filter.condition(for: .sharedEvents)
         )
-        if let since { events.condition.add("at >=", .text(since.rfc3339)) }
-        var uses = AuditSelection(
+        let uses = AuditSelection(
             columns: [
                 "minute", "route", "client", "credential", "status_class", "requests", "bytes_received", "bytes_sent",
             ],
             table: "authgateway.audit_use",
-            key: ["chain", "minute", "route", "client", "credential", "generation", "status_class"]
+            key: ["chain"] + AuditSchema.useKey,
+            condition: filter.condition(for: .sharedUses)
         )
-        if let since {
-            uses.condition.add("minute >=", .text(since.startOfMinute.rfc3339))
-        }
         for (selection, table) in [(events, "token_events"), (uses, "token_use")] {
             try await forEachRow(of: selection) { rows throws(AuditError) in
                 try await copy.insert(rows, into: table, selection.columns)

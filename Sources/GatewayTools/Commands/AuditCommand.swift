@@ -14,16 +14,17 @@ struct AuditCommand: ParsableCommand {
               authgateway audit tail -f
               authgateway audit query --credential box-service --since 2h --failed
               authgateway audit query --request k3f9a01-2s
-              authgateway audit stats --by client --last 1h
+              authgateway audit who box-service --since "yesterday 14:00" --until 15:00
+              authgateway audit stats --by client --since 1h
               authgateway audit verify
               authgateway audit query --all --since 1h --failed
 
-            With --all, query, export, stats and verify read the logs of all gateways that
+            With --all, query, export, who, stats and verify read the logs of all gateways that
             share a token database (tokens.store: postgres). tail has no --all.
             """,
         subcommands: [
-            AuditTailCommand.self, AuditQueryCommand.self, AuditExportCommand.self, AuditStatsCommand.self,
-            AuditVerifyCommand.self,
+            AuditTailCommand.self, AuditQueryCommand.self, AuditWhoCommand.self, AuditExportCommand.self,
+            AuditStatsCommand.self, AuditVerifyCommand.self,
         ]
     )
 }
@@ -95,6 +96,7 @@ struct AuditQueryCommand: AsyncParsableCommand {
 
             With audit.usage: request, --requests shows the requests instead of the events.
             --request ID shows the events of a request, and then its requests.
+            If requests are asked for and not recorded, the exit code is 1.
             With --all each line begins with the host of its gateway; in JSON, gateway
             and chain name it. Requests stay with their gateway.
             """
