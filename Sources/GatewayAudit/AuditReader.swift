@@ -232,10 +232,19 @@ package final class AuditReader: Sendable {
         _ filter: AuditFilter,
         table: String = "token_requests"
     ) throws -> AuditSelection {
-        AuditSelection(
+        var condition = filter.condition(for: .requests)
+        // In the order of the table, so without this bound all rows would be looked at.
+        if let since = filter.since, try AuditSchema.hasIndex(.requestsByTime, in: database) {
+            let time = condition.bind(.text(since.rfc3339))
+            let index = AuditIndex.requestsByTime
+            condition.add(
+                "id >= coalesce((SELECT min(id) FROM \(index.table) INDEXED BY \(index.name) WHERE at >= \(time)), \(Int64.max))"
+            )
+        }
+        return AuditSelection(
             columns: try AuditSchema.readableRequestColumns(in: database),
             table: table,
-            condition: filter.condition(for: .requests)
+            condition: condition
         )
     }
 
@@ -367,6 +376,53 @@ extension StatementRow {
     fileprivate func count(at column: Int) -> Int? { kind(at: column) == .integer ? Int(integer(at: column)) : nil }
 }
 
+/// Makes the indices that a large log of an earlier version lacks: `authgateway audit index`.
+package enum AuditIndexing {
+    /// Blocks: one index of 20 million rows takes up to a minute. The log must not be used by a gateway, whose events would wait.
+    ///
+    /// - Parameter told: Gets the name of each index before it is made.
+    /// - Returns: How many were made.
+    package static func complete(_ path: String, told: (String) -> Void) throws(AuditError) -> Int {
+        guard FileManager.default.fileExists(atPath: path) else { throw AuditError("there is no audit log at \(path)") }
+        let lock: FileLock
+        do throws(FileLock.Failure) {
+            lock = try FileLock(path)
+        } catch {
+            throw AuditError("a gateway uses \(path), and its events would wait meanwhile; stop it first")
+        }
+        do {
+            return try withExtendedLifetime(lock) {
+                let database = try SQLiteFile.open(path, label: "audit-index", lockLimit: .seconds(5))
+                defer { try? database.close() }
+                return try database.writeWithoutTransaction { try complete($0, told: told) }
+            }
+        } catch {
+            throw AuditError(error, file: path)
+        }
+    }
+
+    private static func complete(_ database: Database, told: (String) -> Void) throws -> Int {
+        guard try database.tableExists("token_events") else {
+            throw AuditError("this is not an audit log of a gateway")
+        }
+        try database.inTransaction(.immediate) {
+            // The columns that some of them need.
+            try AuditSchema.create(in: database)
+            return .commit
+        }
+        var count = 0
+        for index in AuditIndex.all where try !AuditSchema.hasIndex(index, in: database) {
+            told(index.name)
+            try database.inTransaction(.immediate) {
+                try AuditSchema.create(index, in: database)
+                return .commit
+            }
+            count += 1
+        }
+        return count
+    }
+}
+
 /// What the log has of one request.
 package struct AuditedRequest: Sendable {
     package var events: [AuditRow] = []
@@ -384,7 +440,7 @@ extension AuditReader {
     /// The rows about a request, by the gateway's id or the client's, oldest first.
     ///
     /// - Parameters:
-    ///   - newest: The number of rows of each table that are read, newest first. No column of an id has an index.
+    ///   - newest: The number of rows of a table that are read, newest first, where no index finds them. Events are read without one.
     ///   - limit: The maximum number of them that is returned.
     package func request(
         _ id: String,
@@ -402,8 +458,12 @@ extension AuditReader {
             guard try database.tableExists("token_requests") else { return found }
             let canSearch = try database.columns(in: "token_requests").contains { $0.name == "client_request_id" }
             guard canSearch else { return found }
-            selection = try Self.requests(in: database, filter, table: "token_requests NOT INDEXED")
-            let requests = try Self.rows(selection, newest: newest, limit: limit, in: database)
+            let isIndexed = try [AuditIndex.requestsByID, .requestsByClientID].allSatisfy {
+                try AuditSchema.hasIndex($0, in: database)
+            }
+            let table = isIndexed ? "token_requests" : "token_requests NOT INDEXED"
+            selection = try Self.requests(in: database, filter, table: table)
+            let requests = try Self.rows(selection, newest: isIndexed ? .max : newest, limit: limit, in: database)
             found.requests = requests.rows.compactMap { AuditRequestRow(Array($0.databaseValues)) }
             found.isPartial = found.isPartial || requests.isPartial
             found.isCut = found.isCut || requests.isCut

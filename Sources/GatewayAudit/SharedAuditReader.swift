@@ -280,7 +280,7 @@ extension SharedAuditReader {
         let key = AuditChain(key: keys.chain)
         let copy = try SharedAuditCopy()
         try await copy.use { database in
-            try AuditSchema.create(in: database)
+            try AuditSchema.create(in: database, indexingUpTo: -1)
             for name in AuditSchema.guards.keys { try database.execute(sql: "DROP TRIGGER \(name)") }
             let sql = "INSERT INTO audit_log (name, value) VALUES ('key_check', ?)"
             try database.execute(sql: sql, arguments: [entry.keyCheck])

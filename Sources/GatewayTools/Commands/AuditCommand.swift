@@ -24,7 +24,7 @@ struct AuditCommand: ParsableCommand {
             """,
         subcommands: [
             AuditTailCommand.self, AuditQueryCommand.self, AuditWhoCommand.self, AuditExportCommand.self,
-            AuditStatsCommand.self, AuditVerifyCommand.self,
+            AuditStatsCommand.self, AuditVerifyCommand.self, AuditIndexCommand.self,
         ]
     )
 }
@@ -75,10 +75,17 @@ struct AuditOutput: ParsableArguments {
     @Flag(help: "Show local time instead of UTC.")
     var local = false
 
+    @Flag(help: "Show each row in one line, however long. A pipe or a file always gets one.")
+    var wide = false
+
     /// nil for JSON.
     var formatter: AuditFormatter? {
         guard !json.isOn else { return nil }
-        return AuditFormatter(coloured: Console.usesColor, offset: local ? LocalTime.offset : nil)
+        return AuditFormatter(
+            coloured: Console.usesColor,
+            width: wide ? nil : TextStyle.current.width,
+            offset: local ? LocalTime.offset : nil
+        )
     }
 }
 
@@ -163,6 +170,10 @@ struct AuditTailCommand: AsyncParsableCommand {
               authgateway audit tail
               authgateway audit tail -f -n 50 --credential box-service
               authgateway audit tail -f --json | jq -r .event
+              authgateway audit tail --wide
+
+            On a terminal, a row that is longer than a line goes on in the next one.
+            Colors say what kind of event it is; NO_COLOR turns them off.
             """
     )
 
