@@ -233,14 +233,7 @@ package final class AuditReader: Sendable {
         table: String = "token_requests"
     ) throws -> AuditSelection {
         var condition = filter.condition(for: .requests)
-        // In the order of the table, so without this bound all rows would be looked at.
-        if let since = filter.since, try AuditSchema.hasIndex(.requestsByTime, in: database) {
-            let time = condition.bind(.text(since.rfc3339))
-            let index = AuditIndex.requestsByTime
-            condition.add(
-                "id >= coalesce((SELECT min(id) FROM \(index.table) INDEXED BY \(index.name) WHERE at >= \(time)), \(Int64.max))"
-            )
-        }
+        try condition.addFirstRow(since: filter.since, by: .requestsByTime, in: database)
         return AuditSelection(
             columns: try AuditSchema.readableRequestColumns(in: database),
             table: table,
@@ -251,6 +244,7 @@ package final class AuditReader: Sendable {
     private static func visit(_ filter: AuditFilter, in database: Database, _ body: (AuditRow) throws -> Void) throws {
         var selection = events
         selection.condition = filter.condition(for: .events)
+        try selection.condition.addFirstRow(since: filter.since, by: .eventsByTime, in: database)
         if let limit = filter.limit {
             guard limit > 0 else { return }
             var newest = selection

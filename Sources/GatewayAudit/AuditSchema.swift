@@ -47,7 +47,8 @@ package enum AuditSchema {
         ("token_use", "status_429", "INTEGER"),
     ]
 
-    /// The table as it is read. An index that somebody has put into the file may lack rows, and would hide them.
+    /// The table as it is read. An index that somebody has put into the file may lack rows, and would hide them. The one by time is used by
+    /// its name, where a question is about the rows since a time, and is verified with the rows.
     static let rows = "token_events NOT INDEXED"
 
     /// As both databases spell them: `trigger` is a word of SQL.

@@ -83,11 +83,12 @@ struct AuditTally {
     }
 
     private mutating func addEvents(of database: Database, _ filter: AuditFilter) throws {
-        let selection = AuditSelection(
+        var selection = AuditSelection(
             columns: [column.rawValue, "event", "outcome", "duration_ms", "id"],
             table: AuditSchema.rows,
             condition: filter.condition(for: .events)
         )
+        try selection.condition.addFirstRow(since: filter.since, by: .eventsByTime, in: database)
         let failed = Array(TokenEvent.Outcome.failed.rawValue.utf8)
         let failedRequest = Array(TokenEvent.Name.requestFailed.rawValue.utf8)
         let arguments = selection.condition.arguments

@@ -94,6 +94,37 @@ struct AuditIndexTests {
         #expect(throws: AuditError.self) { try AuditIndexing.complete(fixture.directory.file("none.sqlite")) { _ in } }
     }
 
+    /// The index by time leads to the first row since a time, so one that lacks rows must be found.
+    @Test func anIndexByTimeThatLacksARowIsFound() async throws {
+        let log = try fixture.open()
+        for generation in 1...6 {
+            try await log.record(fixture.event(generation: generation))
+            fixture.clock.jumpWall(by: .seconds(generation == 4 ? -600 : 60))
+        }
+        await log.close()
+        let start = fixture.clock.now().wall
+        for since in [
+            start + .seconds(-10_000), start, start + .seconds(30), start + .seconds(600), start + .seconds(10_000),
+        ] {
+            let all = try await fixture.reader.query(AuditFilter()).filter { $0.at >= since.rfc3339 }
+            #expect(try await fixture.reader.query(AuditFilter(since: since)) == all, "\(since)")
+            #expect(try await fixture.reader.stats(AuditFilter(since: since)).events == all.count)
+        }
+        #expect(try await fixture.verify().isIntact)
+        try fixture.tamper(
+            """
+            PRAGMA writable_schema = 1;
+            DROP INDEX token_events_by_at;
+            CREATE INDEX token_events_by_at ON token_events (at) WHERE id <> 3;
+            UPDATE sqlite_master SET sql = '\(AuditIndex.eventsByTime.sql)' WHERE name = 'token_events_by_at';
+            """
+        )
+        let breach = try await fixture.verify().breach
+        #expect(breach?.fault == .indexChanged && breach?.explanation.contains("token_events_by_at") == true)
+        try fixture.tamper("DROP INDEX token_events_by_at")
+        #expect(try await fixture.verify().isIntact)
+    }
+
     @Test func theViewsReadAsPeopleDo() async throws {
         let log = try fixture.open()
         try await log.record(fixture.event(.acquired))
