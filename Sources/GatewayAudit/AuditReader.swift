@@ -273,9 +273,13 @@ extension AuditReader {
     ) throws -> AuditWho {
         let name = question.by == .status ? "'' AS name" : question.by.rawValue
         let counts = try AuditSchema.readable(AuditSchema.refusalColumns, of: "token_use", in: database)
+        // Otherwise SQLite would take the primary key, which begins with the minute, and look at the uses of all credentials.
+        let index = AuditIndex.usesByCredential
+        let source =
+            try AuditSchema.hasIndex(index, in: database) ? "\(index.table) INDEXED BY \(index.name)" : index.table
         let selection = AuditSelection(
             columns: ["minute", name, "status_class", "requests"] + counts,
-            table: "token_use",
+            table: source,
             key: ["minute"],
             condition: question.filter.condition(for: .uses)
         )

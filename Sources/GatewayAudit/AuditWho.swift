@@ -68,10 +68,8 @@ package struct AuditWho: Hashable, Sendable, Codable {
     /// Why the log cannot answer; nil when it can. That nobody used the credential is an answer.
     package func gap(countsUses: Bool) -> String? {
         guard total == nil else { return nil }
-        guard let recordedSince else {
-            return countsUses ? nil : "uses are not recorded: audit.usage is none"
-        }
-        if let until, until <= recordedSince {
+        guard countsUses else { return "uses are not recorded: audit.usage is none" }
+        if let until, let recordedSince, until <= recordedSince {
             return
                 "uses before \(recordedSince) are not in the log: audit.retention removed them, or they were not recorded"
         }

@@ -61,6 +61,7 @@ struct AuditWhoTallyTests {
         #expect(answer([use(1)]).gap(countsUses: false) == nil)
         #expect(answer([]).gap(countsUses: true) == nil, "nobody used it")
         #expect(answer([], recordedSince: nil).gap(countsUses: true) == nil)
+        #expect(answer([]).gap(countsUses: false)?.contains("audit.usage is none") == true)
         #expect(answer([], recordedSince: nil).gap(countsUses: false)?.contains("audit.usage is none") == true)
         var tally = AuditWhoTally(
             AuditWho.Question(credential: "box", until: UnixTime(rfc3339: "2026-03-01T08:00:00Z"))
