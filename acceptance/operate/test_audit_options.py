@@ -15,6 +15,7 @@ from harness.configs import CANARY
 from harness.events import named
 from harness.gateway import command
 from harness.origin import RecordingOrigin
+from harness.terminal import on_a_terminal
 
 
 def config(origin, **audit):
@@ -503,6 +504,21 @@ def test_local_shows_the_time_of_the_place(gateway, zone):
     assert query(gateway, "--local") == events
     requested = gateway.run("audit", "query", "--requests", "--local", TZ=zone).stdout.splitlines()
     assert len(requested) == 4 and all(line.split()[0].endswith(suffix) for line in requested)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_lines_fit_the_terminal(gateway, columns):
+    events = query(gateway)
+    for words in (["query"], ["tail", "-n", "1000"], ["query", "--requests"]):
+        shown = on_a_terminal(gateway, "audit", *words, columns=columns, NO_COLOR="1")
+        assert max(map(len, shown.splitlines())) <= columns and "\x1b" not in shown, shown
+        rows = [line for line in shown.splitlines() if not line.startswith(" ")]
+        assert len(rows) == (4 if "--requests" in words else len(events)), shown
+    wide = on_a_terminal(gateway, "audit", "tail", "-n", "1000", "--wide", columns=columns, NO_COLOR="1")
+    assert wide == gateway.run("audit", "tail", "-n", "1000").stdout, "one line for each row, as in a pipe"
+    colored = on_a_terminal(gateway, "audit", "tail", "-n", "1000", columns=columns)
+    assert re.search(r"\x1b\[33mlocked", colored) and re.search(r"\x1b\[31mclient_denied", colored)
+    assert re.search(r"\x1b\[36mgateway_started", colored)
 
 
 def test_an_index_of_somebody_else_hides_no_row(start_gateway, origin):
