@@ -113,6 +113,7 @@ enum PageScript {
         }
         function localTime(time, style) {
           const clock = `${two(time.getHours())}:${two(time.getMinutes())}`;
+          if (style === "minute") return clock;
           if (time.toDateString() !== new Date().toDateString()) {
             return `${time.getDate()} ${time.toLocaleString("en", { month: "short" })} ${clock}`;
           }
@@ -151,7 +152,7 @@ enum PageScript {
         }
         async function refresh() {
           try {
-            const answer = await ask("/");
+            const answer = await ask("/?" + filter());
             if (answer.status === 401) return location.reload();
             if (!answer.ok) throw new Error(answer.status);
             show(parse(await answer.text()));
@@ -219,7 +220,7 @@ enum PageScript {
 
     private static let start = #"""
         function onClick(event) {
-          const target = event.target.closest("button, a.chip[data-kind], a[data-explain]");
+          const target = event.target.closest("button, a.chip[data-kind], a[data-show], a[data-explain]");
           if (!target || event.ctrlKey || event.metaKey || event.shiftKey) return;
           if (target.dataset.explain !== undefined) {
             event.preventDefault();
@@ -230,7 +231,11 @@ enum PageScript {
           else if (target.dataset.operation) operate(target);
           else if (target.dataset.reload !== undefined) change(target, "/api/reload", reloadText);
           else if (target.id === "pause") setPause(!isPaused);
-          else if (target.dataset.kind !== undefined) {
+          else if (target.dataset.show !== undefined) {
+            event.preventDefault();
+            history.replaceState(null, "", target.getAttribute("href").split("#")[0]);
+            refresh();
+          } else if (target.dataset.kind !== undefined) {
             event.preventDefault();
             choose("kind", target.dataset.kind);
           }
@@ -260,6 +265,10 @@ enum PageScript {
           document.addEventListener("click", onClick);
           document.addEventListener("change", (event) => {
             if (event.target.closest("#filters select")) choose(event.target.name, event.target.value);
+            if (event.target.closest("#traffic-form")) {
+              set(event.target.name, event.target.value);
+              refresh();
+            }
           });
           document.addEventListener("submit", (event) => {
             if (!event.target.matches(".explain")) return;
@@ -301,7 +310,10 @@ enum PageScript {
           setTimes(row);
           row.className = "fresh";
           const list = find("#events");
-          list.prepend(row);
+          // A row that counts several events is written after they were.
+          const time = (each) => find("time", each)?.dateTime ?? "";
+          const later = [...list.children].filter((each) => time(each) > time(row));
+          list.insertBefore(row, later.length ? later.at(-1).nextSibling : list.firstChild);
           while (list.children.length > rowLimit) list.lastElementChild.remove();
           find("#live .none")?.remove();
         }
@@ -359,11 +371,14 @@ enum PageScript {
           hush();
           listen();
         }
-        function choose(name, value) {
+        function set(name, value) {
           const parameters = filter();
           if (value) parameters.set(name, value);
           else parameters.delete(name);
           history.replaceState(null, "", parameters.size ? "/?" + parameters : "/");
+        }
+        function choose(name, value) {
+          set(name, value);
           showEvents();
         }
         function setPause(pause) {

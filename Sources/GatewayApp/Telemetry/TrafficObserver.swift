@@ -24,6 +24,12 @@ final class TrafficObserver: ExchangeObserver, Service {
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
     private let recent: RecentRequests
+    /// Told of each collection.
+    private let uses: @Sendable ([CredentialUse], UnixTime) -> Void
+    /// For the page.
+    private let latencies = Mutex(LatencyHistory())
+    /// How far ``latencies`` has come; only the collector changes it.
+    private let sampled = Mutex<[UInt64]>([])
     /// nil where nothing is exported.
     let telemetry: RequestTelemetry?
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
@@ -38,7 +44,9 @@ final class TrafficObserver: ExchangeObserver, Service {
         let access: Logger
     }
 
-    /// - Parameter logsRequests: The access log has a line for every request.
+    /// - Parameters:
+    ///   - logsRequests: The access log has a line for every request.
+    ///   - uses: Told how upstreams have answered credentials since the last time, every few seconds.
     init(
         audit: any AuditLog,
         usage: AuditPlan.Usage,
@@ -48,8 +56,10 @@ final class TrafficObserver: ExchangeObserver, Service {
         loggers: Loggers,
         logsRequests: Bool,
         telemetry: RequestTelemetry? = nil,
-        workers: Int
+        workers: Int,
+        uses: @escaping @Sendable ([CredentialUse], UnixTime) -> Void = { _, _ in }
     ) {
+        self.uses = uses
         self.telemetry = telemetry
         self.clock = clock
         accessLog = logsRequests ? AccessLog(logger: loggers.access) : nil
@@ -180,9 +190,20 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     /// The last hour of these routes. What was counted in the last second may be missing.
     func traffic(of names: [String], at now: Moment) -> [TrafficStatus] {
+        collectIfOld(at: now)
+        return counts.traffic(of: names, at: now.wall)
+    }
+
+    /// The last hour of each client, and what upstreams and the gateway took.
+    func hour(at now: Moment) -> TrafficHour {
+        collectIfOld(at: now)
+        let latencies = latencies.withLock { $0.status(at: now.wall) }
+        return TrafficHour(clients: counts.clients(at: now.wall), latencies: latencies, at: now.wall)
+    }
+
+    private func collectIfOld(at now: Moment) {
         let isOld = collectedAt.withLock { $0.map { now.monotonic - $0 >= .seconds(1) } ?? true }
         if isOld { collect() }
-        return counts.traffic(of: names, at: now.wall)
     }
 
     /// Writes what has been merged for a minute.
@@ -195,9 +216,18 @@ final class TrafficObserver: ExchangeObserver, Service {
     func collect() {
         collectedAt.withLock { $0 = clock.monotonic() }
         collecting.withLock { _ in
-            counts.collect()
+            let answered = counts.collect()
+            sampleLatencies()
+            if !answered.isEmpty { uses(answered, clock.now().wall) }
             collectLedger()
         }
+    }
+
+    private func sampleLatencies() {
+        let sample = sampled.withLock { recent.sampleLatencies(after: &$0) }
+        guard !sample.isEmpty else { return }
+        let minute = clock.now().wall.milliseconds / 60_000
+        latencies.withLock { $0.add(sample, minute: minute) }
     }
 
     /// What is kept of each request has less room.
