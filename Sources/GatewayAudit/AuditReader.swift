@@ -128,6 +128,21 @@ package final class AuditReader: Sendable {
         try await read { try AuditUsage(by: grouping, since: since, upstreams: upstreams, from: $0) }
     }
 
+    /// Who used a credential.
+    ///
+    /// - Parameter limit: How long it may take; nil for as long as it takes.
+    package func who(
+        _ question: AuditWho.Question,
+        within limit: Duration? = nil
+    ) async throws(AuditError) -> AuditWho {
+        try await read { database in
+            let oldest = try String.fetchOne(database, sql: "SELECT min(minute) FROM token_use")
+            var answer = try Self.who(question, recordedSince: oldest, within: limit, in: database)
+            try Self.addRequests(to: &answer, question, in: database)
+            return answer
+        }
+    }
+
     /// All names of one kind that the log has.
     ///
     /// - Parameter column: `credential`, `route` or `client`.
@@ -241,6 +256,113 @@ package final class AuditReader: Sendable {
             try body(row)
         }
     }
+}
+
+extension AuditReader {
+    /// Reads `token_use` alone, of a log or of rows that were copied from a shared database.
+    static func who(
+        _ question: AuditWho.Question,
+        recordedSince: String?,
+        within limit: Duration?,
+        in database: Database
+    ) throws -> AuditWho {
+        let name = question.by == .status ? "'' AS name" : question.by.rawValue
+        let counts = try AuditSchema.readable(AuditSchema.refusalColumns, of: "token_use", in: database)
+        let selection = AuditSelection(
+            columns: ["minute", name, "status_class", "requests"] + counts,
+            table: "token_use",
+            key: ["minute"],
+            condition: question.filter.condition(for: .uses)
+        )
+        var tally = AuditWhoTally(question)
+        var rows = 0
+        let end = limit.map { ContinuousClock.now + $0 }
+        try StatementRow.forEach(
+            of: selection.unorderedSQL,
+            arguments: selection.condition.arguments,
+            in: database
+        ) { row in
+            rows += 1
+            if let end, rows.isMultiple(of: 4096), ContinuousClock.now > end {
+                throw AuditError("the answer took too long: ask about a shorter time")
+            }
+            tally.add(
+                AuditWhoTally.Use(
+                    minute: row.text(at: 0) ?? "",
+                    name: row.text(at: 1) ?? "",
+                    statusClass: row.integer(at: 2),
+                    requests: Int(row.integer(at: 3)),
+                    unauthorized: row.count(at: 4),
+                    forbidden: row.count(at: 5),
+                    tooMany: row.count(at: 6)
+                )
+            )
+        }
+        return tally.answer(recordedSince: recordedSince)
+    }
+
+    /// So many groups get the exact time and the ID of their first and last request. Each takes two questions.
+    private static let groupLimit = 500
+
+    /// Names the first and the last request where single requests are recorded. They are looked for in one minute each, so this is quick
+    /// however many there are.
+    private static func addRequests(
+        to answer: inout AuditWho,
+        _ question: AuditWho.Question,
+        in database: Database
+    ) throws {
+        guard try AuditSchema.hasIndex(.requestsByCredential, in: database) else { return }
+        for index in answer.groups.indices.prefix(groupLimit) {
+            try addRequests(to: &answer.groups[index], question, of: answer.by, in: database)
+        }
+        guard var total = answer.total else { return }
+        try addRequests(to: &total, question, of: nil, in: database)
+        answer.total = total
+    }
+
+    private static func addRequests(
+        to group: inout AuditWho.Group,
+        _ question: AuditWho.Question,
+        of grouping: AuditWho.Grouping?,
+        in database: Database
+    ) throws {
+        func request(in minute: String, isLast: Bool) throws -> (at: String, id: String)? {
+            guard let start = UnixTime(rfc3339: minute) else { return nil }
+            var selection = AuditSelection(columns: ["at", "request_id"], table: "token_requests", key: ["at", "id"])
+            let filter = AuditFilter(credential: question.credential, since: start, until: start + .seconds(60))
+            selection.condition = filter.condition(for: .requests)
+            switch (grouping, group.name) {
+            case (nil, _): break
+            case (.status, let name):
+                selection.condition.add(name.flatMap { AuditResult(rawValue: $0) }?.condition ?? "false")
+            case (let column?, let name?): selection.condition.add("\(column.rawValue) =", .text(name))
+            case (let column?, nil): selection.condition.add("\(column.rawValue) IS NULL")
+            }
+            selection.isNewestFirst = isLast
+            selection.limit = 1
+            guard let row = try selection.rows(in: database).first.map({ Array($0.databaseValues) }) else { return nil }
+            guard let at = String.fromDatabaseValue(row[0]), let id = String.fromDatabaseValue(row[1]) else {
+                return nil
+            }
+            return (at, id)
+        }
+        if let first = try request(in: group.firstAt, isLast: false) {
+            (group.firstAt, group.firstRequestId) = (first.at, first.id)
+        }
+        if let last = try request(in: group.lastAt, isLast: true) {
+            (group.lastAt, group.lastRequestId) = (last.at, last.id)
+        }
+    }
+}
+
+extension AuditWho.Question {
+    /// The rows that count.
+    var filter: AuditFilter { AuditFilter(credential: credential, since: since, until: until) }
+}
+
+extension StatementRow {
+    /// nil when the column is no integer.
+    fileprivate func count(at column: Int) -> Int? { kind(at: column) == .integer ? Int(integer(at: column)) : nil }
 }
 
 /// What the log has of one request.

@@ -25,12 +25,26 @@ package enum AuditSchema {
         "credential_ms", "connection_ms", "response_ms",
     ]
 
+    /// The key of `token_use`, which is outside the chain, too.
+    static let useKey = ["minute", "route", "client", "credential", "generation", "status_class"]
+
+    /// How many of the requests of a row were answered with 401, 403 and 429. NULL in rows of a version that did not count them, and
+    /// in rows that such a version has begun.
+    static let refusalColumns = ["status_401", "status_403", "status_429"]
+
+    /// What `token_use` counts.
+    static let useCounts = ["requests", "bytes_received", "bytes_sent"] + refusalColumns
+
+    static let useColumns = useKey + useCounts
+
     /// Columns that a database of an earlier version lacks, by table.
     private static let laterColumns: [(table: String, column: String, definition: String)] = [
         ("token_events", "client_request_id", clientRequestID),
         ("token_requests", "client_request_id", "TEXT"), ("token_requests", "reason", "TEXT"),
         ("token_requests", "credential_ms", "INTEGER"), ("token_requests", "connection_ms", "INTEGER"),
         ("token_requests", "response_ms", "INTEGER"),
+        ("token_use", "status_401", "INTEGER"), ("token_use", "status_403", "INTEGER"),
+        ("token_use", "status_429", "INTEGER"),
     ]
 
     /// The table as it is read. An index that somebody has put into the file may lack rows, and would hide them.
@@ -61,6 +75,10 @@ package enum AuditSchema {
             try database.execute(sql: "DROP VIEW IF EXISTS credential_history")
             try database.execute(sql: history)
         }
+        for index in [Index.requestsByCredential] where try !hasIndex(index, in: database) {
+            try database.execute(sql: "DROP INDEX IF EXISTS \(index.name)")
+            try database.execute(sql: index.sql)
+        }
         try SQLiteSchema.set(version, in: database)
     }
 
@@ -72,9 +90,35 @@ package enum AuditSchema {
 
     /// The columns of `token_requests` as they are read: one that an earlier version did not have is NULL.
     static func readableRequestColumns(in database: Database) throws -> [String] {
-        try requestColumns.map { column in
-            try has(column, in: "token_requests", of: database) ? column : "NULL AS \(column)"
-        }
+        try readable(requestColumns, of: "token_requests", in: database)
+    }
+
+    /// - Returns: The columns, with `NULL AS NAME` for each that the table does not have.
+    static func readable(_ columns: [String], of table: String, in database: Database) throws -> [String] {
+        try columns.map { try has($0, in: table, of: database) ? $0 : "NULL AS \($0)" }
+    }
+
+    /// An index that the gateway makes.
+    struct Index: Sendable {
+        let name: String
+        let table: String
+        /// What stands behind the name of the table.
+        let columns: String
+
+        /// As SQLite keeps it.
+        var sql: String { "CREATE INDEX \(name) ON \(table) \(columns)" }
+
+        static let requestsByCredential = Index(
+            name: "token_requests_by_credential",
+            table: "token_requests",
+            columns: "(credential, at)"
+        )
+    }
+
+    /// Whether the index is there, and is the one that the gateway makes: another one of its name may lack rows.
+    static func hasIndex(_ index: Index, in database: Database) throws -> Bool {
+        let sql = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?"
+        return try String.fetchOne(database, sql: sql, arguments: [index.name]) == index.sql
     }
 
     private static let tables = """

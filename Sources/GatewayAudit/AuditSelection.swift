@@ -13,9 +13,12 @@ struct AuditSelection {
 
     var sql: String {
         let order = key.map { isNewestFirst ? "\($0) DESC" : $0 }.joined(separator: ", ")
-        let rows = "SELECT \(columns.joined(separator: ", ")) FROM \(table) WHERE \(condition.sql) ORDER BY \(order)"
+        let rows = "\(unorderedSQL) ORDER BY \(order)"
         return limit.map { "\(rows) LIMIT \($0)" } ?? rows
     }
+
+    /// All rows, in whatever order they are found.
+    var unorderedSQL: String { "SELECT \(columns.joined(separator: ", ")) FROM \(table) WHERE \(condition.sql)" }
 
     /// All names that tables have in a column.
     static func names(in column: AuditUsage.Grouping, of tables: [String]) -> String {

@@ -185,14 +185,6 @@ extension UnixTime {
     var startOfMinute: UnixTime { UnixTime(milliseconds: milliseconds / 60_000 * 60_000) }
 }
 
-extension Int {
-    /// The largest number instead of an overflow.
-    fileprivate func adding(_ other: Int) -> Int {
-        let (sum, overflows) = addingReportingOverflow(other)
-        return overflows ? (other < 0 ? .min : .max) : sum
-    }
-}
-
 /// Numbers texts in the order in which they are first seen, without making a string of each one that is seen again.
 struct TextNumbers {
     private(set) var texts: [[UInt8]] = []

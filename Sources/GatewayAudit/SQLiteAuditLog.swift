@@ -694,12 +694,10 @@ extension SQLiteAuditLog {
             try AuditNotes.note(useChangedAt: first, in: database)
             let addition = try database.cachedStatement(
                 sql: """
-                    INSERT INTO token_use (minute, route, client, credential, generation, status_class, requests,
-                        bytes_received, bytes_sent)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-                    ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
-                        bytes_received = bytes_received + excluded.bytes_received,
-                        bytes_sent = bytes_sent + excluded.bytes_sent
+                    INSERT INTO token_use (\(AuditSchema.useColumns.joined(separator: ", ")))
+                    VALUES (\(AuditSchema.useColumns.map { _ in "?" }.joined(separator: ", ")))
+                    ON CONFLICT DO UPDATE SET
+                        \(AuditSchema.useCounts.map { "\($0) = \($0) + excluded.\($0)" }.joined(separator: ", "))
                     """
             )
             for use in uses {
@@ -707,6 +705,7 @@ extension SQLiteAuditLog {
                     use.key.minute.rfc3339, SafeText.singleLine(use.key.route),
                     SafeText.singleLine(use.key.client ?? ""), SafeText.singleLine(use.key.credential),
                     use.key.generation, use.key.statusClass, use.requests, use.bytesReceived, use.bytesSent,
+                    use.refusals.unauthorized, use.refusals.forbidden, use.refusals.tooMany,
                 ])
             }
             return .commit

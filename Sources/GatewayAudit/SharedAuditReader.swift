@@ -151,6 +151,34 @@ extension SharedAuditReader {
         return try await copy.use { try AuditUsage(by: grouping, since: since, upstreams: upstreams, from: $0) }
     }
 
+    /// Who used a credential, of all chains. Single requests stay with their gateway.
+    package func who(_ question: AuditWho.Question) async throws(AuditError) -> AuditWho {
+        let copy = try SharedAuditCopy()
+        try await copy.use { try $0.execute(sql: Self.tables) }
+        // Tables that 0.1.0 made have no columns for refusals, and a row as JSON has no such member then.
+        let refusals = AuditSchema.refusalColumns.map { "(to_jsonb(u) ->> '\($0)')::bigint" }
+        let names = ["minute", "route", "client", "credential", "status_class", "requests"]
+        let uses = AuditSelection(
+            columns: names + refusals,
+            table: "authgateway.audit_use AS u",
+            key: ["chain"] + AuditSchema.useKey,
+            condition: question.filter.condition(for: .sharedUses)
+        )
+        try await forEachRow(of: uses) { rows throws(AuditError) in
+            try await copy.insert(rows, into: "token_use", names + AuditSchema.refusalColumns)
+        }
+        let oldest = try await ask(PostgreSQLStatement(Self.oldestUse, isRepeatable: true)).first?.text(0)
+        return try await copy.use {
+            try AuditReader.who(question, recordedSince: oldest, within: nil, in: $0)
+        }
+    }
+
+    /// Chain by chain, since the table has no index by time alone.
+    private static let oldestUse = """
+        SELECT min(oldest.minute) FROM authgateway.audit_chain AS c CROSS JOIN LATERAL
+            (SELECT minute FROM authgateway.audit_use AS u WHERE u.chain = c.chain ORDER BY minute LIMIT 1) AS oldest
+        """
+
     /// What ``AuditStats`` and ``AuditUsage`` read, of all chains. Events have new numbers, in the order of time.
     private func sums(since: UnixTime?) async throws(AuditError) -> SharedAuditCopy {
         let copy = try SharedAuditCopy()
@@ -199,8 +227,11 @@ extension SharedAuditReader {
             credential TEXT NOT NULL,
             status_class INTEGER NOT NULL,
             requests INTEGER NOT NULL,
-            bytes_received INTEGER NOT NULL,
-            bytes_sent INTEGER NOT NULL
+            bytes_received INTEGER NOT NULL DEFAULT 0,
+            bytes_sent INTEGER NOT NULL DEFAULT 0,
+            status_401 INTEGER,
+            status_403 INTEGER,
+            status_429 INTEGER
         ) STRICT;
         """
 }

@@ -211,6 +211,36 @@ struct SharedAuditStatsTests {
         await reader.close()
     }
 
+    @Test func whoUsedACredentialIsSaidOfAllLogs() async throws {
+        let other = try AuditFixture()
+        try await fill(log, 5)
+        let file = try other.open()
+        var use = AuditUsageTests.use(client: "laptop", requests: 3, at: other.clock.now().wall)
+        use.refusals = TokenUse.Refusals(status: 401, requests: 3)
+        file.count(use)
+        await file.close()
+        try await shared.ship(log, as: "c1", host: "gw-1")
+        let reader = try shared.reader()
+        for grouping in AuditWho.Grouping.allCases {
+            let question = AuditWho.Question(
+                credential: "box",
+                by: grouping,
+                since: log.clock.now().wall + .seconds(-90)
+            )
+            #expect(try await reader.who(question) == log.reader.who(question))
+        }
+        try await shared.ship(other, as: "c2", host: "gw-2")
+        let answer = try await reader.who(AuditWho.Question(credential: "box"))
+        #expect(answer.groups.map(\.name) == ["cron", "laptop"] && answer.total?.requests == 53)
+        #expect(answer.recordedSince == "2026-03-01T09:30:00.000Z")
+        // As 0.1.0 made the table.
+        try shared.tamper(
+            AuditSchema.refusalColumns.map { "ALTER TABLE authgateway.audit_use DROP COLUMN \($0);" }.joined()
+        )
+        #expect(try await reader.who(AuditWho.Question(credential: "box", by: .status)).groups.map(\.requests) == [53])
+        await reader.close()
+    }
+
     @Test func numbersThatWereTamperedWithDoNotTrap() async throws {
         try await fill(log, 2)
         try await shared.ship(log, as: "c1", host: "gw-1")
