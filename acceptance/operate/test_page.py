@@ -119,6 +119,25 @@ class TestWhatIsShown:
         browser.until("!document.querySelector('#c-fixed')")
         assert browser.run("!!document.querySelector('#c-me') && !!document.querySelector('#c-trial')")
 
+    def test_who_used_a_credential(self, gateway, browser):
+        given = {"Authorization": "Bearer a-client-token-of-ci-1234"}
+        assert requests.get(f"{gateway.url}/api/x", headers=given, timeout=20).status_code == 200
+        open_page(browser, gateway)
+
+        def used():
+            # The log has the uses of the last seconds later.
+            browser.run("document.querySelector('#c-fixed').remove()")
+            browser.run("document.dispatchEvent(new Event('visibilitychange'))")
+            browser.until("!!document.querySelector('#c-fixed')")
+            browser.run("document.querySelector('#c-fixed').open = true")
+            browser.until("document.querySelector('#c-fixed .who').innerText.includes('sed it in the last 24 hours')")
+            return "ci" in browser.run("document.querySelector('#c-fixed .who').innerText")
+
+        wait_until(used, 90, "the uses are in the log", pause=2)
+        rows = browser.run("[...document.querySelectorAll('#c-fixed .who tbody tr')].map((row) => row.innerText.split('\\t').slice(0, 4))")
+        assert sorted(rows) == [["ci", "1", "0", "0"], ["no name", "1", "0", "0"]]
+        assert browser.violations() == []
+
     def test_what_is_opened_moves_nothing_but_what_stands_below(self, gateway, browser):
         open_page(browser, gateway)
         places = "[...document.querySelectorAll('.entry, .route')].map((each) => [each.id, each.getBoundingClientRect().top + scrollY])"

@@ -91,6 +91,7 @@ struct CredentialSection {
                     end: token.isStatic == true ? end : nil,
                     children: children[name] ?? [],
                     strip: strip,
+                    isWeek: page.lists.isWeek,
                     events: events[name] ?? [],
                     now: page.now
                 ).html
@@ -101,6 +102,7 @@ struct CredentialSection {
                     routes: routes[name] ?? [],
                     end: end,
                     strip: strip,
+                    isWeek: page.lists.isWeek,
                     events: events[name] ?? [],
                     now: page.now
                 ).html
@@ -146,6 +148,7 @@ private struct CredentialRow {
     var end: Expiration?
     var children: [String] = []
     let strip: CredentialStrip
+    let isWeek: Bool
     var events: [AuditEntry] = []
     let now: UnixTime
 
@@ -247,9 +250,19 @@ private struct CredentialDetails {
         <dl>\(facts)</dl>
         \(eventList)
         </div>
+        \(uses)
         \(operations)
         </div>
         """
+    }
+
+    /// The script asks the audit log when the row is opened.
+    private var uses: HTML {
+        let command = GatewayCommand.line("audit", "who", row.name)
+        return """
+            <div class="who" data-who="\(row.name)" data-since="\(row.isWeek ? "7d" : "24h")">\
+            <p class="plain-only">Who used it: \(HTML.command(command, label: "the command that shows who used it"))</p></div>
+            """
     }
 
     /// Why it fails and what to type.

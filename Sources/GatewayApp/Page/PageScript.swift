@@ -9,6 +9,7 @@ enum PageScript {
         \(clock)
         \(actions)
         \(live)
+        \(uses)
         \(start)
         })();
 
@@ -33,7 +34,8 @@ enum PageScript {
           for (const { name, value } of next.attributes) {
             if (old.getAttribute(name) !== value) old.setAttribute(name, value);
           }
-          followChildren(old, next);
+          // What the script has put there stays.
+          if (old.dataset.who === undefined) followChildren(old, next);
         }
         function followChildren(old, next) {
           const known = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
@@ -156,6 +158,7 @@ enum PageScript {
             if (answer.status === 401) return location.reload();
             if (!answer.ok) throw new Error(answer.status);
             show(parse(await answer.text()));
+            showOpenUses();
             isLost = false;
           } catch {
             if (!isLost) lose();
@@ -275,6 +278,7 @@ enum PageScript {
             event.preventDefault();
             explain(find("#question").value, true);
           });
+          document.addEventListener("toggle", showOpenUses, true);
           addEventListener("popstate", () => {
             const question = new URLSearchParams(location.search).get("q");
             if (location.pathname === "/explain" && question) explain(question, false);
@@ -293,6 +297,67 @@ enum PageScript {
         }
         if (find("#locked")) unlock();
         else begin();
+        """#
+
+    /// Who used a credential: asked when its row is opened, and again after a minute.
+    private static let uses = #"""
+        const asked = new WeakMap();
+        function cell(kind, text, row) {
+          const cell = document.createElement(kind);
+          if (text instanceof Node) cell.append(text);
+          else cell.textContent = text;
+          if (kind === "th") cell.scope = "col";
+          row.append(cell);
+        }
+        function timeOf(text) {
+          const time = document.createElement("time");
+          time.dateTime = text;
+          time.dataset.style = "second";
+          return time;
+        }
+        function usesTable(answer, title, nobody) {
+          const table = document.createElement("table");
+          const head = table.createTHead().insertRow();
+          [title, "Requests", "401, 403", "5xx", "Last"].forEach((text) => cell("th", text, head));
+          const body = table.createTBody();
+          for (const group of answer.groups.slice(0, 50)) {
+            const count = (...names) =>
+              group.results.filter(({ status }) => names.includes(status)).reduce((sum, { requests }) => sum + requests, 0);
+            const row = body.insertRow();
+            cell("td", group.name ?? nobody, row);
+            const numbers = [group.requests, count("401", "403"), count("5xx", "no response")];
+            numbers.forEach((number) => cell("td", number.toLocaleString("en"), row));
+            cell("td", timeOf(group.last_at), row);
+          }
+          return table;
+        }
+        async function showUses(place) {
+          const { who, since } = place.dataset;
+          const earlier = asked.get(place);
+          if (earlier && earlier.since === since && Date.now() - earlier.at < 60000) return;
+          asked.set(place, { since, at: Date.now() });
+          const question = (by) =>
+            ask("/api/audit/who/" + encodeURIComponent(who), { method: "POST", body: JSON.stringify({ by, since }) });
+          try {
+            const answers = await Promise.all(["client", "route"].map(question));
+            const [clients, routes] = await Promise.all(answers.map((answer) => answer.json()));
+            const period = since === "7d" ? "in the last 7 days" : "in the last 24 hours";
+            const heading = document.createElement("p");
+            const parts = [heading];
+            if (!answers[0].ok) heading.textContent = clients.detail ?? "";
+            else if (!clients.total) heading.textContent = `Nobody used it ${period}.`;
+            else {
+              heading.textContent = `Who used it ${period}`;
+              parts.push(usesTable(clients, "Client", "no name"));
+              if (routes.groups?.length > 1) parts.push(usesTable(routes, "Route", "none"));
+            }
+            place.replaceChildren(...parts);
+            setTimes(place);
+          } catch {
+            asked.delete(place);
+          }
+        }
+        const showOpenUses = () => all(".entry[open] .who").forEach(showUses);
         """#
 
     /// Server-sent events, read by hand: an EventSource sends no token.

@@ -143,6 +143,11 @@ enum PageStyle {
         .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); gap: 1rem 2rem;
           font-size: .875rem; align-items: start; }
         .columns .events { list-style: none; } .columns .events li { overflow-wrap: anywhere; padding: .15rem 0; }
+        .who:empty { display: none; } .who { font-size: .875rem; } .who > p:first-child { font-weight: 600; }
+        .who table { width: 100%; border-collapse: collapse; margin-top: .3rem; }
+        .who th { color: var(--soft); font-weight: 600; } .who tr { border-bottom: 1px solid var(--line); }
+        .who th, .who td { text-align: right; padding: .3rem 0 .3rem .75rem; }
+        .who :is(th, td):first-child { text-align: left; padding-left: 0; width: 40%; overflow-wrap: break-word; }
         .entry .actions button, .entry .actions .button { font-size: .875rem; min-height: 2rem;
           padding: .2rem .7rem; }
         svg .good { fill: var(--good-fill); } svg .warn { fill: var(--warn-fill); } svg .bad { fill: var(--bad-fill); }
