@@ -97,7 +97,7 @@ struct Assembly: Sendable {
             telemetry: telemetry,
             workers: plan.workers.count,
             uses: { uses, time in
-                let fixed = Set(live.state.sources.fixed.map(\.name))
+                let fixed = live.state.sources.fixedNames
                 broadcaster.note(uses.filter { fixed.contains($0.credential) }, at: time)
             }
         )

@@ -157,6 +157,9 @@ package struct OperatorControl: OperationRunner {
             .map { $0.status(isLocked: true) }
     }
 
+    /// The names of the static credentials.
+    var fixedNames: Set<String> { sources.fixedNames }
+
     private var fixedStatuses: [TokenStatus] {
         let now = clock.now()
         return sources.fixed.map { $0.status(at: now) }
@@ -383,6 +386,11 @@ package struct OperatorControl: OperationRunner {
 
     /// The keeper that takes the token of a login, or why there is none.
     package func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> { keepers.keeper(of: credential) }
+}
+
+extension CredentialSources {
+    /// The names of the static credentials.
+    var fixedNames: Set<String> { Set(fixed.map(\.name)) }
 }
 
 extension TokenStatus {

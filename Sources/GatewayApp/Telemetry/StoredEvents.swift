@@ -17,9 +17,15 @@ final class StoredEvents: Sendable {
 
     init(reader: AuditReader) { self.reader = reader }
 
+    /// How long the uses of static credentials are read after the start.
+    private static let usePatience = Duration.seconds(3)
+
     /// What the page begins with after a start; nil when it cannot be read.
-    func beforeStart(at now: UnixTime) async -> EventBroadcaster.Past? {
-        let begin = (now + .seconds(-86_400 * Int64(CredentialTimeline.days))).rfc3339
+    ///
+    /// - Parameter fixed: The names of the static credentials.
+    func beforeStart(at now: UnixTime, fixed: Set<String>) async -> EventBroadcaster.Past? {
+        let start = now + .seconds(-86_400 * Int64(CredentialTimeline.days))
+        let begin = start.rfc3339
         // Rows are long, and a week may have many.
         let events = Mutex<[CredentialTimeline.Event]>([])
         do {
@@ -36,10 +42,12 @@ final class StoredEvents: Sendable {
                     return false
                 }
             )
+            let answers =
+                fixed.isEmpty ? nil : try? await reader.answers(to: fixed, since: start, within: Self.usePatience)
             return EventBroadcaster.Past(
                 newest: newest.rows.reversed().map(AuditEntry.init),
                 isWhole: newest.isWhole,
-                timeline: events.withLock { $0.reversed() }
+                timeline: events.withLock { $0.reversed() } + (answers ?? [])
             )
         } catch {
             return nil

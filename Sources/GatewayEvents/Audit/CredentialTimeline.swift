@@ -190,6 +190,8 @@ package struct CredentialTimeline: Sendable {
             guard time <= end else { return }
             switch entry.mark {
             case .loaded where isLive && expires == entry.expires: return
+            // As before the last start.
+            case .accepted where isLive: return
             case .acquired, .renewed, .loggedIn, .loaded, .accepted:
                 close(at: time)
                 (isLive, isFailing, isRejected) = (true, false, false)

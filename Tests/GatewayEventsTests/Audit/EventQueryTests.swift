@@ -260,6 +260,14 @@ struct CredentialTimelineTests {
         #expect(strip.points.map(\.mark) == [.accepted, .turnedAway], "only changes are kept")
     }
 
+    @Test func aStaticCredentialThatIsAcceptedAfterAStartToo() {
+        var found = CredentialTimeline()
+        found.add(useOf: "key", isAccepted: true, at: now + .seconds(-600))
+        // Of the log, which is read later.
+        found.add(CredentialTimeline.Event(.accepted, of: "key", at: now + .seconds(-7200)))
+        #expect(spans(found, of: "key") == ["odd -120 0"])
+    }
+
     @Test func eventsThatFollowEachOtherCloselyAreOne() {
         let found = timeline((0..<10).map { entry(.renewalFailed, -60 + $0 / 3) })
         let strip = found.strip(of: "box", from: now + .seconds(-86_400), to: now)
