@@ -85,7 +85,7 @@ package final class EventBroadcaster: Sendable {
     }
 
     /// Takes how upstreams have answered static credentials lately.
-    func note(_ uses: [CredentialUse], at time: UnixTime) {
+    func note(_ uses: [AnsweredCredential], at time: UnixTime) {
         state.withLock { state in
             for use in uses { state.timeline.add(useOf: use.credential, isAccepted: use.isAccepted, at: time) }
         }

@@ -36,6 +36,12 @@ enum PageDrawing {
 
 /// Some hours of a credential: the lives of its tokens in alternating shades, failures as marks.
 struct CredentialStrip {
+    private struct Box {
+        let kind: CredentialTimeline.Strip.Kind
+        let from: Double
+        var to: Double
+    }
+
     private let strip: CredentialTimeline.Strip
     private let isWeek: Bool
     private let end: UnixTime
@@ -63,7 +69,8 @@ struct CredentialStrip {
         let kinds: [(CredentialTimeline.Strip.Kind, String)] = [
             (.odd, "odd"), (.even, "even"), (.missing, "missing"), (.locked, "locked"),
         ]
-        let spans = kinds.map { kind, name in path(name, of: kind) }
+        let boxes = boxes
+        let spans = kinds.map { kind, name in Self.path(name, boxes.filter { $0.kind == kind }) }
         let marks = [
             path("accent", [.loggedIn]), path("warn", [.rejected, .turnedAway]), path("bad", [.refused]),
             path("plain", [.locked]),
@@ -75,15 +82,26 @@ struct CredentialStrip {
             """
     }
 
-    private func path(_ name: String, of kind: CredentialTimeline.Strip.Kind) -> HTML? {
-        let boxes = strip.spans.filter { $0.kind == kind }.map { span in
-            let (from, to) = (place(span.from), place(span.to))
-            // A border between two lives, where there is room for one.
-            let gap = to - from > 4 ? 1.0 : 0
-            return
-                "M\(PageDrawing.number(from)) 6H\(PageDrawing.number(max(to - gap, from + 0.5)))V20H\(PageDrawing.number(from))Z"
+    /// Lives that are too short to be told apart are one box, so that a week of short tokens does not make a long page.
+    private var boxes: [Box] {
+        strip.spans.reduce(into: [Box]()) { boxes, span in
+            let box = Box(kind: span.kind, from: place(span.from), to: place(span.to))
+            if let last = boxes.last, last.to >= box.from, box.to - last.from < 3, last.kind.isLife, box.kind.isLife {
+                boxes[boxes.count - 1].to = box.to
+            } else {
+                boxes.append(box)
+            }
         }
-        return boxes.isEmpty ? nil : "<path class=\"\(name)\" d=\"\(boxes.joined())\"/>"
+    }
+
+    private static func path(_ name: String, _ boxes: [Box]) -> HTML? {
+        let lines = boxes.map { box in
+            // A border between two lives, where there is room for one.
+            let end = max(box.to - (box.to - box.from > 4 ? 1 : 0), box.from + 0.5)
+            let (from, to) = (PageDrawing.number(box.from), PageDrawing.number(end))
+            return "M\(from) 6H\(to)V20H\(from)Z"
+        }
+        return lines.isEmpty ? nil : "<path class=\"\(name)\" d=\"\(lines.joined())\"/>"
     }
 
     private func path(_ name: String, _ marks: Set<CredentialTimeline.Mark>) -> HTML? {
@@ -108,4 +126,8 @@ struct CredentialStrip {
         let period = isWeek ? "Last 7 days" : "Last 24 hours"
         return counts.isEmpty ? "\(period): no events" : "\(period): \(counts.joined(separator: ", "))"
     }
+}
+
+extension CredentialTimeline.Strip.Kind {
+    fileprivate var isLife: Bool { self == .odd || self == .even }
 }

@@ -124,6 +124,7 @@ enum PageStyle {
         .plot .curve { fill: none; stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round; }
         .curve.good { stroke: var(--good-fill); } .curve.accent { stroke: var(--accent-fill); }
         .curve.warn { stroke: var(--warn-fill); } .plot .bar.good { fill: var(--life); }
+        .graph:first-child .legend .dot.good { background: var(--life); }
         .line { display: grid; align-items: center; gap: .2rem 1rem; padding: .6rem 1rem;
           grid-template-columns: minmax(0, 1.3fr) minmax(0, 3fr) minmax(0, 1.4fr) minmax(0, 1.2fr); }
         .axis { display: flex; justify-content: space-between; font-weight: 400; }

@@ -78,7 +78,7 @@ final class TrafficCounts: Sendable {
     /// Hands over what has been counted so far. One call at a time.
     ///
     /// - Returns: How upstreams have answered the credentials of these requests.
-    func collect() -> [CredentialUse] {
+    func collect() -> [AnsweredCredential] {
         var uses: [String: Bool] = [:]
         for shard in shards {
             for (key, tally) in shard.take() {
@@ -87,7 +87,7 @@ final class TrafficCounts: Sendable {
                 uses[name] = uses[name] == true || !key.isRejection
             }
         }
-        return uses.map { CredentialUse(credential: $0, isAccepted: $1) }
+        return uses.map { AnsweredCredential(credential: $0, isAccepted: $1) }
     }
 
     private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
@@ -142,7 +142,7 @@ final class TrafficCounts: Sendable {
 }
 
 /// How upstreams have answered a credential in the last seconds.
-struct CredentialUse: Hashable, Sendable {
+struct AnsweredCredential: Hashable, Sendable {
     let credential: String
     /// Whether they let any request in.
     let isAccepted: Bool

@@ -25,18 +25,17 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let ledger: RequestLedger?
     private let recent: RecentRequests
     /// Told of each collection.
-    private let uses: @Sendable ([CredentialUse], UnixTime) -> Void
+    private let uses: @Sendable ([AnsweredCredential], UnixTime) -> Void
     /// For the page.
     private let latencies = Mutex(LatencyHistory())
-    /// How far ``latencies`` has come; only the collector changes it.
-    private let sampled = Mutex<[UInt64]>([])
     /// nil where nothing is exported.
     let telemetry: RequestTelemetry?
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
     private let wallOffset: Atomic<Int64>
     private let collectedAt = Mutex<MonotonicTime?>(nil)
-    /// Collections run one at a time, so that each one includes the counts of earlier ones.
-    private let collecting = Mutex(())
+    /// Collections run one at a time, so that each one includes the counts of earlier ones. Holds how far ``latencies`` has come in the
+    /// requests of each worker.
+    private let collecting = Mutex<[UInt64]>([])
 
     struct Loggers {
         let audit: Logger
@@ -57,7 +56,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         logsRequests: Bool,
         telemetry: RequestTelemetry? = nil,
         workers: Int,
-        uses: @escaping @Sendable ([CredentialUse], UnixTime) -> Void = { _, _ in }
+        uses: @escaping @Sendable ([AnsweredCredential], UnixTime) -> Void = { _, _ in }
     ) {
         self.uses = uses
         self.telemetry = telemetry
@@ -215,19 +214,14 @@ final class TrafficObserver: ExchangeObserver, Service {
     /// Hands over what has been counted so far.
     func collect() {
         collectedAt.withLock { $0 = clock.monotonic() }
-        collecting.withLock { _ in
+        let (answered, sample) = collecting.withLock { positions in
             let answered = counts.collect()
-            sampleLatencies()
-            if !answered.isEmpty { uses(answered, clock.now().wall) }
             collectLedger()
+            return (answered, recent.sampleLatencies(after: &positions))
         }
-    }
-
-    private func sampleLatencies() {
-        let sample = sampled.withLock { recent.sampleLatencies(after: &$0) }
-        guard !sample.isEmpty else { return }
-        let minute = clock.now().wall.milliseconds / 60_000
-        latencies.withLock { $0.add(sample, minute: minute) }
+        let now = clock.now().wall
+        if !sample.isEmpty { latencies.withLock { $0.add(sample, minute: now.milliseconds / 60_000) } }
+        if !answered.isEmpty { uses(answered, now) }
     }
 
     /// What is kept of each request has less room.

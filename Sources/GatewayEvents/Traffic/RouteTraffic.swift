@@ -154,6 +154,8 @@ package struct TrafficHistory: Sendable {
     private var clients: [String?: RouteTraffic] = [:]
     /// Those for whom there was no room.
     private var otherClients: RouteTraffic?
+    /// The minute in which room was last looked for.
+    private var roomSoughtAt = Int64.min
 
     package init() {}
 
@@ -172,7 +174,10 @@ package struct TrafficHistory: Sendable {
     }
 
     private mutating func hasRoom(at minute: Int64) -> Bool {
-        if clients.count >= Self.clientLimit { clients = clients.filter { $0.value.isUsed(at: minute) } }
+        if clients.count >= Self.clientLimit, roomSoughtAt != minute {
+            roomSoughtAt = minute
+            clients = clients.filter { $0.value.isUsed(at: minute) }
+        }
         return clients.count < Self.clientLimit
     }
 

@@ -216,6 +216,16 @@ struct PageTests {
         #expect(week.contains("Last 7 days: ") && week.contains("href=\"/#credentials\""))
     }
 
+    @Test func aWeekOfShortTokensIsNoLongPage() {
+        var timeline = CredentialTimeline()
+        for minute in stride(from: Int64(-7 * 1440), to: 0, by: 10) {
+            timeline.add(CredentialTimeline.Event(.renewed, of: "campus", at: now + .seconds(minute * 60)))
+        }
+        let html = page(tokens: [campus], timeline: timeline, lists: ListQuery { $0 == "span" ? "7d" : nil })
+        #expect(html.contains("Last 7 days: renewed 1008×"))
+        #expect((200...600).contains(html.components(of: "V").count))
+    }
+
     @Test func aRowSaysWhatComesNext() {
         var token = campus
         (token.state, token.canLogIn) = (.valid, false)
