@@ -267,6 +267,48 @@ package final class AuditReader: Sendable {
 }
 
 extension AuditReader {
+    /// When upstreams began to let these credentials in, and when they began to reject them, the oldest first.
+    ///
+    /// - Parameter limit: How long it may take. What was found by then is the answer.
+    package func answers(
+        to credentials: Set<String>,
+        since: UnixTime,
+        within limit: Duration
+    ) async throws(AuditError) -> [CredentialTimeline.Event] {
+        try await read { database in
+            let counts = try AuditSchema.readable(AuditSchema.refusalColumns, of: "token_use", in: database)
+            var selection = AuditSelection(
+                columns: ["minute", "credential", "status_class", "requests"] + counts,
+                table: "token_use",
+                key: ["minute"]
+            )
+            selection.condition.add("minute >=", .text(since.rfc3339))
+            let end = ContinuousClock.now + limit
+            var changes = AnswerChanges(of: credentials)
+            var rows = 0
+            do {
+                try StatementRow.forEach(
+                    of: selection.sql,
+                    arguments: selection.condition.arguments,
+                    in: database
+                ) { row in
+                    rows += 1
+                    if rows.isMultiple(of: 4096), ContinuousClock.now > end { throw CancellationError() }
+                    guard let minute = row.text(at: 0), let name = row.text(at: 1) else { return }
+                    let refusals = row.count(at: 4).map { $0 + (row.count(at: 5) ?? 0) }
+                    changes.add(
+                        name,
+                        minute: minute,
+                        statusClass: row.integer(at: 2),
+                        requests: Int(row.integer(at: 3)),
+                        refusals: refusals
+                    )
+                }
+            } catch is CancellationError {}
+            return changes.finish()
+        }
+    }
+
     /// Reads `token_use` alone, of a log or of rows that were copied from a shared database.
     static func who(
         _ question: AuditWho.Question,
@@ -364,6 +406,49 @@ extension AuditReader {
         if let last = try request(in: group.lastAt, isLast: true) {
             (group.lastAt, group.lastRequestId) = (last.at, last.id)
         }
+    }
+}
+
+/// Makes of the uses of some credentials the minutes in which upstreams began to let them in or to reject them.
+struct AnswerChanges {
+    /// The maximum number of changes.
+    static let limit = 100_000
+
+    private let credentials: Set<String>
+    /// What the minute has so far, by credential: whether any request was let in.
+    private var current: [String: Bool] = [:]
+    private var minute = ""
+    private var last: [String: Bool] = [:]
+    private var found: [CredentialTimeline.Event] = []
+
+    init(of credentials: Set<String>) { self.credentials = credentials }
+
+    /// Takes a row of `token_use`; they come in the order of their minutes.
+    ///
+    /// - Parameter refusals: How many requests got 401 or 403; nil where an earlier version did not count them.
+    mutating func add(_ name: String, minute: String, statusClass: Int64, requests: Int, refusals: Int?) {
+        guard credentials.contains(name) else { return }
+        if minute != self.minute { endMinute() }
+        self.minute = minute
+        // No response says nothing about the credential, and neither does a 4xx that may be a 401.
+        if statusClass == 0 || statusClass == 4 && refusals == nil { return }
+        let isAccepted = statusClass != 4 || requests > refusals ?? 0
+        current[name] = current[name] == true || isAccepted
+    }
+
+    private mutating func endMinute() {
+        defer { current = [:] }
+        guard let time = UnixTime(rfc3339: minute) else { return }
+        for (name, isAccepted) in current.sorted(by: { $0.key < $1.key })
+        where last[name] != isAccepted && found.count < Self.limit {
+            last[name] = isAccepted
+            found.append(CredentialTimeline.Event(isAccepted ? .accepted : .turnedAway, of: name, at: time))
+        }
+    }
+
+    mutating func finish() -> [CredentialTimeline.Event] {
+        endMinute()
+        return found
     }
 }
 

@@ -215,3 +215,43 @@ struct AuditWhoTests {
         #expect(try await fixture.reader.who(question(), within: .seconds(60)).total?.requests == 5000)
     }
 }
+
+@Suite("Answers to static credentials", .timeLimit(.minutes(1)))
+struct AnswerChangesTests {
+    private func changes(_ rows: [(minute: Int, name: String, statusClass: Int64, requests: Int, refusals: Int?)])
+        -> [String]
+    {
+        var changes = AnswerChanges(of: ["key", "other"])
+        for row in rows {
+            let minute = "2026-03-01T09:0\(row.minute):00.000Z"
+            changes.add(
+                row.name,
+                minute: minute,
+                statusClass: row.statusClass,
+                requests: row.requests,
+                refusals: row.refusals
+            )
+        }
+        return changes.finish().map { "\($0.credential) \($0.mark) \($0.at.rfc3339.dropFirst(14).prefix(2))" }
+    }
+
+    @Test func onlyChangesAreFound() {
+        let found = changes([
+            (1, "key", 2, 5, 0), (2, "key", 2, 5, 0), (3, "key", 4, 2, 2), (4, "key", 4, 9, 9), (5, "key", 2, 1, 0),
+        ])
+        #expect(found == ["key accepted 01", "key turnedAway 03", "key accepted 05"])
+    }
+
+    @Test func aMinuteInWhichAnyRequestIsLetInIsNoRejection() {
+        #expect(changes([(1, "key", 4, 2, 2), (1, "key", 5, 1, 0), (2, "key", 4, 3, 2)]) == ["key accepted 01"])
+    }
+
+    @Test func whatSaysNothingOfTheCredentialIsLeftOut() {
+        #expect(changes([(1, "token", 2, 5, 0), (1, "key", 0, 5, 0), (2, "key", 4, 5, nil)]) == [])
+    }
+
+    @Test func eachCredentialHasItsOwn() {
+        let found = changes([(1, "key", 2, 1, 0), (1, "other", 4, 1, 1), (2, "other", 4, 1, 1), (3, "other", 3, 1, 0)])
+        #expect(found == ["key accepted 01", "other turnedAway 01", "other accepted 03"])
+    }
+}

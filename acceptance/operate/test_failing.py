@@ -99,6 +99,7 @@ def test_a_token_that_is_served_does_not_hide_that_its_renewal_fails(gateway, au
     for words in ("failing since: ", "reason: ", "next try: ", "what to do: ", "authgateway token refresh me"):
         assert words in shown, shown
     assert "failing since: " in gateway.run("status", "me").stdout
+    assert not failing["needs_person"] and gateway.run("status").returncode == 0, "it is tried again by itself"
     assert 'gateway_token_failing{credential="me",strategy="oauth2_client_credentials"} 1' in metrics(gateway)
 
     authority.refusal = None
@@ -156,6 +157,29 @@ def test_what_needs_a_person_says_which_command(start_gateway, authority, origin
     assert (token["state"], token["failing"]["command"]) == ("failed", "authgateway token refresh me")
     assert token["failing"]["remedy"] == "Correct the configuration or the secret, then try again."
     assert token["authority_error"]["code"] == "invalid_client" and token["authority_error"]["status"] == 401
+    assert token["failing"]["needs_person"] and gateway.run("status").returncode == 1
+
+
+@pytest.mark.parametrize(
+    "refusal, setting",
+    [
+        ((302, "", "text/plain", "Location: http://127.0.0.1:9/"), "token_url"),
+        ((404, "<html><title>Not here</title></html>", "text/html"), None),
+        ((404, "{}", "application/json"), "token_url"),
+        ((400, json.dumps({"error": "invalid_scope"}), "application/json"), "scopes"),
+    ],
+    ids=["a redirect", "a page", "404", "invalid_scope"],
+)
+def test_where_another_call_cannot_help_the_configuration_is_to_be_corrected(start_gateway, authority, origin, refusal, setting):
+    authority.refusal = refusal
+    gateway = start_gateway(with_route(credential(authority), origin.url))
+    assert get(gateway).status_code == 500
+    failing = status(gateway)["tokens"][0]["failing"]
+    assert failing["command"] == "authgateway reload", failing
+    if setting:
+        assert failing["remedy"] == f"Correct {setting} in the configuration file, then reload."
+    shown = gateway.run("status")
+    assert shown.returncode == 1 and "token refresh" not in shown.stdout, shown
 
 
 # MARK: What the authority said

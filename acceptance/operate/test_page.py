@@ -88,6 +88,80 @@ class TestWhatIsShown:
         assert sum(traffic["api"]["requests"]) == 1 and sum(traffic["api"]["errors"]) == 0
         assert len(traffic["api"]["requests"]) == 60 and traffic["api"]["p50_milliseconds"] > 0
 
+    def test_the_hour_of_all_requests_of_a_route_and_of_a_client(self, gateway, browser):
+        given = {"Authorization": "Bearer a-client-token-of-ci-1234"}
+        assert requests.get(f"{gateway.url}/api/x", headers=given, timeout=20).status_code == 200
+        hour = requests.get(f"{gateway.admin_url}/api/traffic/hour", timeout=10).json()
+        clients = {client.get("client"): client for client in hour["clients"]}
+        assert sum(clients["ci"]["requests"]) == 1 and sum(clients[None]["requests"]) == 4, hour
+        assert len(hour["latencies"]["upstream_p50"]) == 60 and max(filter(None, hour["latencies"]["gateway_p99"])) > 0
+        browser.open(gateway.admin_url)
+        browser.until("document.querySelector('#traffic').textContent.includes('All requests, last hour: 5 requests, 2 errors')", 30)
+        choose = "(() => { const field = document.querySelector('#traffic select'); field.value = '%s';"
+        choose += " field.dispatchEvent(new Event('change', { bubbles: true })); })()"
+        browser.run(choose % "route:closed")
+        browser.until("document.querySelector('#traffic').textContent.includes('Route closed, last hour: 1 requests, 1 errors')")
+        browser.run(choose % "client:ci")
+        browser.until("document.querySelector('#traffic').textContent.includes('Client ci, last hour: 1 requests, 0 errors')")
+        assert browser.run("location.search") == "?traffic=client%3Aci"
+
+    def test_a_strip_for_each_credential(self, gateway, browser):
+        assert gateway.run("token", "lock", "trial").returncode == 0
+        browser.open(gateway.admin_url)
+        browser.until("document.querySelector('#c-trial .strip .locked') && document.querySelector('#c-fixed .strip .odd')", 30)
+        assert "locked 1×" in browser.run("document.querySelector('#c-trial summary').textContent")
+        assert browser.run("document.querySelector('#c-trial .next').innerText") == "authgateway token unlock trial"
+        browser.until("document.querySelector('#c-trial .state').innerText.includes('since')")
+        browser.run("document.querySelectorAll('#credentials nav a')[1].click()")
+        browser.until("document.querySelector('#c-trial summary').textContent.includes('Last 7 days: ')")
+        assert browser.run("location.search") == "?span=7d"
+        browser.run("document.querySelectorAll('#credentials nav a')[2].click()")
+        browser.until("!document.querySelector('#c-fixed')")
+        assert browser.run("!!document.querySelector('#c-me') && !!document.querySelector('#c-trial')")
+
+    def test_who_used_a_credential(self, gateway, browser):
+        given = {"Authorization": "Bearer a-client-token-of-ci-1234"}
+        assert requests.get(f"{gateway.url}/api/x", headers=given, timeout=20).status_code == 200
+        open_page(browser, gateway)
+
+        def used():
+            # The log has the uses of the last seconds later.
+            browser.run("document.querySelector('#c-fixed').remove()")
+            browser.run("document.dispatchEvent(new Event('visibilitychange'))")
+            browser.until("!!document.querySelector('#c-fixed')")
+            browser.run("document.querySelector('#c-fixed').open = true")
+            browser.until("document.querySelector('#c-fixed .who').innerText.includes('sed it in the last 24 hours')")
+            return "ci" in browser.run("document.querySelector('#c-fixed .who').innerText")
+
+        wait_until(used, 90, "the uses are in the log", pause=2)
+        rows = browser.run("[...document.querySelectorAll('#c-fixed .who tbody tr')].map((row) => row.innerText.split('\\t').slice(0, 4))")
+        assert sorted(rows) == [["ci", "1", "0", "0"], ["no name", "1", "0", "0"]]
+        assert browser.violations() == []
+
+    def test_what_is_opened_moves_nothing_but_what_stands_below(self, gateway, browser):
+        open_page(browser, gateway)
+        places = "[...document.querySelectorAll('.entry, .route')].map((each) => [each.id, each.getBoundingClientRect().top + scrollY])"
+        before = dict(browser.run(places))
+        browser.run("document.querySelector('#c-trial').open = true; document.querySelector('#r-closed').open = true")
+        browser.run("document.querySelector('#c-trial').open = false; document.querySelector('#r-closed').open = false")
+        assert dict(browser.run(places)) == before
+        browser.run("document.querySelector('#c-trial').open = true")
+        after = dict(browser.run(places))
+        assert all(after[name] == place for name, place in before.items() if place <= before["c-trial"])
+
+    def test_no_command_breaks_within_a_word(self, gateway, browser):
+        browser.resize(390, 900)
+        open_page(browser, gateway)
+        browser.run("document.querySelectorAll('details').forEach((details) => (details.open = true))")
+        broken = browser.run(
+            "[...document.querySelectorAll('.command code, .next code')].flatMap((code) => {"
+            " const text = code.firstChild; const range = document.createRange();"
+            " return [...text.data.matchAll(/\\S+/g)].filter((word) => {"
+            "  range.setStart(text, word.index); range.setEnd(text, word.index + word[0].length);"
+            "  return word[0].length < 30 && range.getClientRects().length > 1; }).map((word) => word[0]); })"
+        )
+        assert broken == []
+
     def test_an_event_comes_by_itself(self, gateway, browser):
         browser.open(gateway.admin_url)
         browser.until("document.documentElement.classList.contains('scripted')")
@@ -153,7 +227,7 @@ def open_page(browser, gateway):
 class TestActions:
     def test_the_token_is_asked_for_once_in_a_tab(self, gateway, browser):
         open_page(browser, gateway)
-        browser.run("document.querySelector('#c-trial details').open = true")
+        browser.run("document.querySelector('#c-trial').open = true")
         browser.click("#c-trial [data-operation=lock]")
         browser.until("document.querySelector('#confirm').open")
         assert "trial" in browser.run("document.querySelector('#confirm').innerText")
@@ -168,7 +242,7 @@ class TestActions:
         browser.until("document.querySelector('#c-trial .word').innerText == 'valid'")
         browser.click("[data-reload]")
         browser.until("document.querySelector('#notice').innerText.includes('The configuration is loaded')")
-        assert browser.run("document.querySelector('#c-trial details').open"), "what was opened stays open"
+        assert browser.run("document.querySelector('#c-trial').open"), "what was opened stays open"
         events = [event["event"] for event in gateway.events("--credential", "trial")]
         assert events.count("locked") == events.count("unlocked") == 1
 
@@ -185,7 +259,7 @@ class TestActions:
 
     def test_nothing_happens_without_a_yes(self, gateway, browser):
         open_page(browser, gateway)
-        browser.run("document.querySelector('#c-trial details').open = true")
+        browser.run("document.querySelector('#c-trial').open = true")
         browser.click("#c-trial [data-operation=clear]")
         browser.until("document.querySelector('#confirm').open")
         browser.press("Escape")
@@ -237,7 +311,7 @@ class TestForEverybody:
                 break
             order.append(place)
         sections = list(dict.fromkeys(section for _, section, _ in order if section))
-        assert sections == ["state", "explain", "needs", "routes", "credentials", "live"], "as the eye goes"
+        assert sections == ["state", "explain", "needs", "traffic", "routes", "credentials", "live"], "as the eye goes"
         browser.run("document.querySelector('#r-api summary').focus()")
         browser.press("Enter")
         browser.until("document.querySelector('#r-api').open")

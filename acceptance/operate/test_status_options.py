@@ -101,6 +101,15 @@ def test_ready_asks_only_whether_requests_are_served(make_gateway, origin):
     assert gateway.run("status", "--ready").returncode == 4
 
 
+def test_a_refused_configuration_needs_a_person(gateway):
+    assert gateway.run("status").returncode == 0
+    gateway.file.write_text(gateway.file.read_text() + "\nunknown_key: 1\n")
+    assert gateway.run("reload").returncode == 3
+    whole = gateway.run("status")
+    assert whole.returncode == 1 and "needs a person: " in whole.stderr and "unknown_key" in whole.stdout, whole
+    assert gateway.run("status", "open").returncode == 0, "the route does not need it"
+
+
 def test_alive_needs_no_token(make_gateway, origin):
     config = {"routes": {"open": {"upstream": origin.url, "auth": "none"}}}
     gateway = make_gateway(config)

@@ -43,6 +43,10 @@ package struct AdminAPI: Sendable {
         .success(await gateway.traffic())
     }
 
+    package let trafficHour = Operation<TrafficHour>(.get, "/api/traffic/hour", .viewer) { gateway, _ in
+        .success(await gateway.trafficHour())
+    }
+
     package let expirations = Operation<[Expiration]>(.get, "/api/expirations", .viewer) { gateway, _ in
         .success(await gateway.expirations())
     }

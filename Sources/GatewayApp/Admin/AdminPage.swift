@@ -95,13 +95,16 @@ struct AdminPage: Sendable {
                 readiness: try await AdminAPI.readiness.answer(control),
                 routes: try await operations.routes.answer(control),
                 traffic: Dictionary(traffic.map { ($0.route, $0) }) { first, _ in first },
+                hour: try await operations.trafficHour.answer(control),
                 tokens: try await operations.tokens.answer(control),
                 expirations: try await operations.expirations.answer(control),
                 timeline: timeline,
                 recent: recent,
                 query: query,
                 lists: lists,
-                events: await options.events(query, since: nil, limit: LiveSection.limit).events,
+                events: AuditEntry.newestFirst(
+                    await options.events(query, since: nil, limit: LiveSection.limit).events
+                ),
                 question: question,
                 now: options.now()
             )

@@ -1,7 +1,9 @@
 import GatewayHTTP
 import GatewayTokens
 
-/// Something that a person must do: for the page, the worst first. Holds no secret.
+/// Something that is wrong or soon will be: for the page, the worst first. Holds no secret.
+///
+/// ``needsPerson`` decides for the page and for `status` alike.
 struct Attention: Hashable, Sendable {
     enum Severity: Int, Comparable, Sendable {
         /// Requests fail until it is done.
@@ -13,6 +15,10 @@ struct Attention: Hashable, Sendable {
     }
 
     var severity: Severity
+    /// The credential, or what else it is about.
+    var name: String
+    /// Whether somebody has to act. If not, the gateway tries again by itself.
+    var needsPerson = true
     /// `campus: a login is needed`.
     var title: String
     var text: String
@@ -21,6 +27,8 @@ struct Attention: Hashable, Sendable {
     var failedRequests: Int?
     /// RFC 3339.
     var nextTryAt: String?
+    /// The next request causes a call, but not before this, RFC 3339.
+    var notBefore: String?
     /// Nothing is tried before somebody acts.
     var waits = false
     /// What to type.
@@ -30,7 +38,7 @@ struct Attention: Hashable, Sendable {
 }
 
 extension Attention {
-    /// All there is to do.
+    /// All that there is to tell.
     static func items(
         readiness: Readiness,
         tokens: [TokenStatus],
@@ -53,6 +61,8 @@ extension Attention {
     private init(_ token: TokenStatus, _ others: Int) {
         self.init(
             severity: token.isServed ? .soon : .failing,
+            name: token.credential,
+            needsPerson: token.needsPerson || token.failing?.needsPerson == true,
             title: "\(token.credential): \(token.trouble)\(TokenStatus.othersText(others))",
             text: [
                 token.failing?.reason ?? token.lastError,
@@ -63,6 +73,7 @@ extension Attention {
         since = token.failing?.since
         failedRequests = token.failing?.failedRequests
         nextTryAt = token.failing?.nextTryAt
+        notBefore = token.failing?.notBefore
         // A static credential that is rejected is sent all the same.
         let isSent = token.isStatic == true && token.state == .rejected
         waits = token.needsPerson && nextTryAt == nil && !isSent
@@ -77,6 +88,7 @@ extension Attention {
         let command = action.firstRange(of: "authgateway ").map { String(action[$0.lowerBound...]) }
         self.init(
             severity: remaining > 0 ? .soon : .failing,
+            name: expiration.of,
             title: "\(expiration.of): the \(expiration.kind.rawValue) \(when)",
             text: command == action ? "" : action,
             command: command
@@ -89,6 +101,7 @@ extension Attention {
         let title = parts.first ?? reason
         self.init(
             severity: isServing ? .soon : .failing,
+            name: title,
             title: title.prefix(1).uppercased() + title.dropFirst(),
             text: parts.count == 2 ? parts[1] : ""
         )

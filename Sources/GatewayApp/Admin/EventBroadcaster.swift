@@ -1,4 +1,5 @@
 package import GatewayEvents
+import GatewayHTTP
 import Synchronization
 
 /// Holds the newest events in memory and hands them to every stream as they are committed. Touches no disk.
@@ -68,19 +69,31 @@ package final class EventBroadcaster: Sendable {
         let newest: [AuditEntry]
         /// Whether the log held no others than the newest.
         let isWhole: Bool
-        /// Rows of the last day that stand in a timeline.
-        let marked: [AuditEntry]
+        /// What of the last days stands in a timeline, the oldest first.
+        let timeline: [CredentialTimeline.Event]
     }
 
     func begin(with past: Past) {
         state.withLock { state in
-            for entry in past.marked { state.timeline.add(entry) }
+            for event in past.timeline { state.timeline.add(event) }
             state.recent.begin(with: past.newest, isWhole: past.isWhole)
         }
     }
 
     func page(_ query: EventQuery, since id: Int64? = nil, limit: Int) -> RecentEvents.Page {
         state.withLock { $0.recent }.page(query, since: id, limit: limit)
+    }
+
+    /// Takes how upstreams have answered static credentials lately.
+    func note(_ uses: [AnsweredCredential], at time: UnixTime) {
+        state.withLock { state in
+            for use in uses { state.timeline.add(useOf: use.credential, isAccepted: use.isAccepted, at: time) }
+        }
+    }
+
+    /// When the credential was locked; nil when it is not, or when that was long ago.
+    func lockedAt(_ credential: String) -> UnixTime? {
+        state.withLock { $0.timeline.lockedAt(credential) }
     }
 
     /// What the page shows.

@@ -43,6 +43,12 @@ package struct StatusReport: Hashable, Sendable, Encodable {
     package var expirations: [Expiration]
     package var routes: [RouteStatus]
     package var clientTokens: [ClientTokenStatus]
+    /// Whether it is about the gateway, not about one credential or route.
+    private var isWhole = true
+
+    private enum CodingKeys: String, CodingKey {
+        case readiness, tokens, expirations, routes, clientTokens
+    }
 
     package init(
         readiness: Readiness,
@@ -58,10 +64,12 @@ package struct StatusReport: Hashable, Sendable, Encodable {
         self.clientTokens = clientTokens
     }
 
-    /// The credentials that do not work until a person does something, then what ends soon.
+    /// What needs a person, the worst first; the page counts the same.
     package var needing: [String] {
-        let stopped = tokens.filter(\.needsPerson).map(\.credential)
-        return stopped + expirations.filter(\.isSoon).map(\.of).filter { !stopped.contains($0) }
+        // Reasons may be about other credentials.
+        let readiness = isWhole ? readiness : Readiness(.ready)
+        let items = Attention.items(readiness: readiness, tokens: tokens, expirations: expirations)
+        return items.filter(\.needsPerson).map(\.name)
     }
 
     /// The names of credentials and routes.
@@ -82,6 +90,7 @@ package struct StatusReport: Hashable, Sendable, Encodable {
         report.tokens = own
         report.routes = ownRoutes
         report.clientTokens = []
+        report.isWhole = false
         report.expirations = expirations.filter { isMeant($0.of) }
         return report
     }

@@ -95,7 +95,11 @@ struct Assembly: Sendable {
             ),
             logsRequests: options.logsAccess,
             telemetry: telemetry,
-            workers: plan.workers.count
+            workers: plan.workers.count,
+            uses: { uses, time in
+                let fixed = live.state.sources.fixedNames
+                broadcaster.note(uses.filter { fixed.contains($0.credential) }, at: time)
+            }
         )
         self.observer = observer
         let tokenUses = ClientTokenUses()
@@ -151,6 +155,8 @@ struct Assembly: Sendable {
                         upstreamHealth: { observer.upstreamHealth() },
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
+                        trafficHour: { observer.hour(at: $0) },
+                        lockedAt: { broadcaster.lockedAt($0) },
                         startedAt: startedAt,
                         listeners: { proxy.bound.filter { $0.engine == nil } },
                         clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }

@@ -20,6 +20,10 @@ package struct OperatorControl: OperationRunner {
         var traffic: @Sendable ([String], Moment) -> [TrafficStatus] = { names, _ in
             names.map { TrafficStatus(route: $0) }
         }
+        /// The traffic of clients, and latencies.
+        var trafficHour: @Sendable (Moment) -> TrafficHour = { TrafficHour(at: $0.wall) }
+        /// When operators locked the credential with this name; nil when that is not known.
+        var lockedAt: @Sendable (String) -> UnixTime? = { _ in nil }
         /// nil where no gateway runs.
         var startedAt: UnixTime?
         /// Where clients find the gateway.
@@ -98,11 +102,24 @@ package struct OperatorControl: OperationRunner {
     package func tokens() async -> [TokenStatus] {
         var statuses: [TokenStatus] = []
         for keeper in sources.allKeepers { statuses.append(await status(of: keeper)) }
-        return lockedCredentials + statuses + fixedStatuses
+        return (lockedCredentials + statuses + fixedStatuses).map(timed)
+    }
+
+    /// Says since when a locked credential is locked.
+    private func timed(_ status: TokenStatus) -> TokenStatus {
+        guard status.state == .locked else { return status }
+        var timed = status
+        let name = status.credential
+        timed.lockedAt = (seen.lockedAt(name) ?? status.perSubjectCredential.flatMap(seen.lockedAt))?.rfc3339
+        return timed
     }
 
     /// Without a gateway the store has the answer. With one, a question neither makes nor removes a keeper.
     package func token(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
+        await untimedToken(name).map(timed)
+    }
+
+    private func untimedToken(_ name: String) async -> Result<TokenStatus, GatewayProblem> {
         if let locked = lockedCredentials.first(where: { $0.credential == name }) { return .success(locked) }
         if let fixed = sources.fixed(named: name) { return .success(fixed.status(at: clock.now())) }
         if !isOffline, let (members, subject) = keepers.member(named: name) {
@@ -139,6 +156,9 @@ package struct OperatorControl: OperationRunner {
         sources.perSubjectKeepers.sorted { $0.key < $1.key }.map(\.value).filter { locks.contains($0.name) }
             .map { $0.status(isLocked: true) }
     }
+
+    /// The names of the static credentials.
+    var fixedNames: Set<String> { sources.fixedNames }
 
     private var fixedStatuses: [TokenStatus] {
         let now = clock.now()
@@ -192,6 +212,9 @@ package struct OperatorControl: OperationRunner {
     package func traffic() async -> [TrafficStatus] {
         seen.traffic(plan.routes.map(\.name), clock.now())
     }
+
+    /// What clients, upstreams and the gateway did in the last hour.
+    package func trafficHour() async -> TrafficHour { seen.trafficHour(clock.now()) }
 
     package func overview() async -> GatewayOverview {
         let check = storage.chainCheck.result
@@ -363,6 +386,11 @@ package struct OperatorControl: OperationRunner {
 
     /// The keeper that takes the token of a login, or why there is none.
     package func keeper(of credential: String) -> Result<TokenKeeper, GatewayProblem> { keepers.keeper(of: credential) }
+}
+
+extension CredentialSources {
+    /// The names of the static credentials.
+    var fixedNames: Set<String> { Set(fixed.map(\.name)) }
 }
 
 extension TokenStatus {

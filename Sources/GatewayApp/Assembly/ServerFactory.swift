@@ -200,7 +200,7 @@ package struct ServerFactory {
         admin.requiresToken = plan.admin.requiresToken
         admin.broadcaster = broadcaster
         let events = StoredEvents(reader: AuditReader(path: plan.audit.path))
-        admin.past = { [clock] in await events.beforeStart(at: clock.now().wall) }
+        admin.past = { [clock] in await events.beforeStart(at: clock.now().wall, fixed: control().fixedNames) }
         admin.requests = { cursor in
             let batch = observer.recentRequests(after: cursor.flatMap(RecentRequests.Cursor.init))
             return (batch.requests.map(AuditEntry.init), batch.cursor.description)

@@ -58,6 +58,11 @@ extension HTML {
         }
     }
 
+    /// A command as code, anything else as text.
+    static func words(_ text: String) -> HTML {
+        text.hasPrefix("authgateway ") ? "<code>\(text)</code>" : "\(text)"
+    }
+
     /// What a click copies.
     static func command(_ text: String, label: String) -> HTML {
         """
@@ -84,11 +89,16 @@ enum PageText {
         let text = time.rfc3339
         let isToday = text.prefix(10) == now.rfc3339.prefix(10)
         let clock = text.dropFirst(11)
+        if style == .minute {
+            return
+                "<time datetime=\"\(text)\" data-style=\"minute\" title=\"\(text)\">\(String(clock.prefix(5)))</time>"
+        }
         let shown =
             switch style {
             case .millisecond where isToday: String(clock.prefix(12))
             case .second where isToday: "\(clock.prefix(8)) UTC"
-            case .millisecond, .second: "\(Int(text.dropFirst(8).prefix(2)) ?? 0) \(month(text)) \(clock.prefix(5)) UTC"
+            case .millisecond, .second, .minute:
+                "\(Int(text.dropFirst(8).prefix(2)) ?? 0) \(month(text)) \(clock.prefix(5)) UTC"
             }
         return "<time datetime=\"\(text)\" data-style=\"\(style.rawValue)\" title=\"\(text)\">\(shown)</time>"
     }
@@ -96,6 +106,8 @@ enum PageText {
     enum TimeStyle: String {
         case second
         case millisecond
+        /// Of the last hour: the clock alone.
+        case minute
     }
 
     private static func month(_ text: String) -> String {

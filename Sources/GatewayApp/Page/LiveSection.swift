@@ -124,6 +124,13 @@ struct LiveSection {
     }
 }
 
+extension AuditEntry {
+    /// A row that counts several events is written after them, so the order of ids is not that of time.
+    static func newestFirst(_ entries: [AuditEntry]) -> [AuditEntry] {
+        entries.sorted { ($0.at, $0.id ?? .max) > ($1.at, $1.id ?? .max) }
+    }
+}
+
 extension EventQuery {
     fileprivate var kindText: String? {
         switch kind {

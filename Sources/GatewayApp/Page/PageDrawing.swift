@@ -1,8 +1,8 @@
 import GatewayEvents
 import GatewayHTTP
 
-/// The small drawings of the page, as SVG with attributes alone: the content security policy forbids styles inside of it. What
-/// they show is said in words beside them.
+/// The drawings of the page, as SVG with attributes alone: the content security policy forbids styles inside of it. What they show is
+/// said in words beside them.
 enum PageDrawing {
     /// Requests in each minute of the last hour; minutes with errors are marked below.
     static func lastHour(_ traffic: TrafficStatus?) -> HTML {
@@ -28,53 +28,106 @@ enum PageDrawing {
             """
     }
 
-    /// How much of a token's life is left.
-    static func life(_ left: Double?, _ mark: Mark) -> HTML {
-        let width = min(max(left ?? 0, 0), 1) * 100
-        return """
-            <svg class="life" aria-hidden="true"><rect class="track" width="100%" height="5" rx="2"/>\
-            <rect class="\(mark.rawValue)" width="\(number(width))%" height="5" rx="2"/></svg>
-            """
-    }
-
-    /// The last day of a credential.
-    static func lastDay(_ points: [CredentialTimeline.Point], now: UnixTime) -> HTML {
-        let circles: [HTML] = points.compactMap { point in
-            guard let at = UnixTime(rfc3339: point.at) else { return nil }
-            let part = 1 - Double((now - at).wholeMilliseconds) / 86_400_000
-            let x = number(2 + 96 * min(max(part, 0), 1))
-            return "<circle class=\"\(point.worst.mark.rawValue)\" cx=\"\(x)%\" cy=\"8\" r=\"3.5\"/>"
-        }
-        return """
-            <svg class="day" aria-hidden="true"><line class="rest" x2="100%" y1="8" y2="8"/>\(circles)</svg>
-            """
-    }
-
-    /// What ``lastDay(_:now:)`` shows, in words.
-    static func words(of points: [CredentialTimeline.Point]) -> String {
-        let counts = CredentialTimeline.Mark.allCases.compactMap { mark -> String? in
-            let count = points.count { $0.marks.contains(mark) }
-            return count == 0 ? nil : "\(mark.rawValue) \(count)×"
-        }
-        return counts.isEmpty ? "Last day: nothing" : "Last day: \(counts.joined(separator: ", "))"
-    }
-
-    private static func number(_ value: Double) -> String { PageText.decimal(value, 1) }
-}
-
-extension CredentialTimeline.Point {
-    fileprivate var worst: CredentialTimeline.Mark {
-        [.refused, .rejected, .acquired].first(where: marks.contains) ?? .renewed
+    static func number(_ value: Double) -> String {
+        let text = PageText.decimal(value, 1)
+        return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
     }
 }
 
-extension CredentialTimeline.Mark {
-    fileprivate var mark: Mark {
-        switch self {
-        case .acquired: .good
-        case .renewed: .accent
-        case .rejected: .warn
-        case .refused: .bad
+/// Some hours of a credential: the lives of its tokens in alternating shades, failures as marks.
+struct CredentialStrip {
+    private struct Box {
+        let kind: CredentialTimeline.Strip.Kind
+        let from: Double
+        var to: Double
+    }
+
+    private let strip: CredentialTimeline.Strip
+    private let isWeek: Bool
+    private let end: UnixTime
+
+    init(_ strip: CredentialTimeline.Strip, isWeek: Bool, now: UnixTime) {
+        self.strip = strip
+        self.isWeek = isWeek
+        end = now
+    }
+
+    /// The width of the drawing; it is stretched to that of its place.
+    private static let width = 1000.0
+
+    private var length: Int64 { (isWeek ? 7 : 1) * 86_400_000 }
+
+    private func place(_ time: UnixTime) -> Double {
+        let part = 1 - Double((end - time).wholeMilliseconds) / Double(length)
+        return Self.width * min(max(part, 0), 1)
+    }
+
+    var svg: HTML {
+        let grid = (isWeek ? 1..<7 : 1..<4).map { part in
+            "M\(PageDrawing.number(Self.width * Double(part) / (isWeek ? 7 : 4))) 0V26"
+        }.joined()
+        let kinds: [(CredentialTimeline.Strip.Kind, String)] = [
+            (.odd, "odd"), (.even, "even"), (.missing, "missing"), (.locked, "locked"),
+        ]
+        let boxes = boxes
+        let spans = kinds.map { kind, name in Self.path(name, boxes.filter { $0.kind == kind }) }
+        let marks = [
+            path("accent", [.loggedIn]), path("warn", [.rejected, .turnedAway]), path("bad", [.refused]),
+            path("plain", [.locked]),
+        ]
+        return """
+            <svg class="strip" viewBox="0 0 1000 26" preserveAspectRatio="none" aria-hidden="true">\
+            <path class="rest" d="M0 13H1000\(grid)"/>\
+            \((spans + marks).compactMap(\.self).reduce(HTML.empty) { "\($0)\($1)" })</svg>
+            """
+    }
+
+    /// Lives that are too short to be told apart are one box, so that a week of short tokens does not make a long page.
+    private var boxes: [Box] {
+        strip.spans.reduce(into: [Box]()) { boxes, span in
+            let box = Box(kind: span.kind, from: place(span.from), to: place(span.to))
+            if let last = boxes.last, last.to >= box.from, box.to - last.from < 3, last.kind.isLife, box.kind.isLife {
+                boxes[boxes.count - 1].to = box.to
+            } else {
+                boxes.append(box)
+            }
         }
     }
+
+    private static func path(_ name: String, _ boxes: [Box]) -> HTML? {
+        let lines = boxes.map { box in
+            // A border between two lives, where there is room for one.
+            let end = max(box.to - (box.to - box.from > 4 ? 1 : 0), box.from + 0.5)
+            let (from, to) = (PageDrawing.number(box.from), PageDrawing.number(end))
+            return "M\(from) 6H\(to)V20H\(from)Z"
+        }
+        return lines.isEmpty ? nil : "<path class=\"\(name)\" d=\"\(lines.joined())\"/>"
+    }
+
+    private func path(_ name: String, _ marks: Set<CredentialTimeline.Mark>) -> HTML? {
+        var seen: Set<Int> = []
+        let lines = strip.points.filter { marks.contains($0.mark) }.map { place($0.at) }
+            // No more lines than can be told apart.
+            .filter { seen.insert(Int($0 / 3)).inserted }.map { "M\(PageDrawing.number($0)) 1V25" }
+        return lines.isEmpty ? nil : "<path class=\"mark \(name)\" d=\"\(lines.joined())\"/>"
+    }
+
+    /// What ``svg`` shows.
+    var words: String {
+        let names: [(CredentialTimeline.Mark, String)] = [
+            (.acquired, "acquired"), (.renewed, "renewed"), (.loggedIn, "logged in"), (.rejected, "rejected"),
+            (.turnedAway, "rejected"), (.refused, "failed"), (.ended, "ended"), (.locked, "locked"),
+            (.unlocked, "unlocked"),
+        ]
+        let counts = names.compactMap { mark, name -> String? in
+            let count = strip.points.filter { $0.mark == mark }.map(\.count).reduce(0, +)
+            return count == 0 ? nil : "\(name) \(count)×"
+        }
+        let period = isWeek ? "Last 7 days" : "Last 24 hours"
+        return counts.isEmpty ? "\(period): no events" : "\(period): \(counts.joined(separator: ", "))"
+    }
+}
+
+extension CredentialTimeline.Strip.Kind {
+    fileprivate var isLife: Bool { self == .odd || self == .even }
 }

@@ -9,6 +9,7 @@ enum PageScript {
         \(clock)
         \(actions)
         \(live)
+        \(uses)
         \(start)
         })();
 
@@ -33,7 +34,8 @@ enum PageScript {
           for (const { name, value } of next.attributes) {
             if (old.getAttribute(name) !== value) old.setAttribute(name, value);
           }
-          followChildren(old, next);
+          // What the script has put there stays.
+          if (old.dataset.who === undefined) followChildren(old, next);
         }
         function followChildren(old, next) {
           const known = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
@@ -113,6 +115,7 @@ enum PageScript {
         }
         function localTime(time, style) {
           const clock = `${two(time.getHours())}:${two(time.getMinutes())}`;
+          if (style === "minute") return clock;
           if (time.toDateString() !== new Date().toDateString()) {
             return `${time.getDate()} ${time.toLocaleString("en", { month: "short" })} ${clock}`;
           }
@@ -151,10 +154,11 @@ enum PageScript {
         }
         async function refresh() {
           try {
-            const answer = await ask("/");
+            const answer = await ask("/?" + filter());
             if (answer.status === 401) return location.reload();
             if (!answer.ok) throw new Error(answer.status);
             show(parse(await answer.text()));
+            showOpenUses();
             isLost = false;
           } catch {
             if (!isLost) lose();
@@ -219,7 +223,7 @@ enum PageScript {
 
     private static let start = #"""
         function onClick(event) {
-          const target = event.target.closest("button, a.chip[data-kind], a[data-explain]");
+          const target = event.target.closest("button, a.chip[data-kind], a[data-show], a[data-explain]");
           if (!target || event.ctrlKey || event.metaKey || event.shiftKey) return;
           if (target.dataset.explain !== undefined) {
             event.preventDefault();
@@ -230,7 +234,11 @@ enum PageScript {
           else if (target.dataset.operation) operate(target);
           else if (target.dataset.reload !== undefined) change(target, "/api/reload", reloadText);
           else if (target.id === "pause") setPause(!isPaused);
-          else if (target.dataset.kind !== undefined) {
+          else if (target.dataset.show !== undefined) {
+            event.preventDefault();
+            history.replaceState(null, "", target.getAttribute("href").split("#")[0]);
+            refresh();
+          } else if (target.dataset.kind !== undefined) {
             event.preventDefault();
             choose("kind", target.dataset.kind);
           }
@@ -260,12 +268,17 @@ enum PageScript {
           document.addEventListener("click", onClick);
           document.addEventListener("change", (event) => {
             if (event.target.closest("#filters select")) choose(event.target.name, event.target.value);
+            if (event.target.closest("#traffic-form")) {
+              set(event.target.name, event.target.value);
+              refresh();
+            }
           });
           document.addEventListener("submit", (event) => {
             if (!event.target.matches(".explain")) return;
             event.preventDefault();
             explain(find("#question").value, true);
           });
+          document.addEventListener("toggle", showOpenUses, true);
           addEventListener("popstate", () => {
             const question = new URLSearchParams(location.search).get("q");
             if (location.pathname === "/explain" && question) explain(question, false);
@@ -286,6 +299,67 @@ enum PageScript {
         else begin();
         """#
 
+    /// Who used a credential: asked when its row is opened, and again after a minute.
+    private static let uses = #"""
+        const asked = new WeakMap();
+        function cell(kind, text, row) {
+          const cell = document.createElement(kind);
+          if (text instanceof Node) cell.append(text);
+          else cell.textContent = text;
+          if (kind === "th") cell.scope = "col";
+          row.append(cell);
+        }
+        function timeOf(text) {
+          const time = document.createElement("time");
+          time.dateTime = text;
+          time.dataset.style = "second";
+          return time;
+        }
+        function usesTable(answer, title, nobody) {
+          const table = document.createElement("table");
+          const head = table.createTHead().insertRow();
+          [title, "Requests", "401, 403", "5xx", "Last"].forEach((text) => cell("th", text, head));
+          const body = table.createTBody();
+          for (const group of answer.groups.slice(0, 50)) {
+            const count = (...names) =>
+              group.results.filter(({ status }) => names.includes(status)).reduce((sum, { requests }) => sum + requests, 0);
+            const row = body.insertRow();
+            cell("td", group.name ?? nobody, row);
+            const numbers = [group.requests, count("401", "403"), count("5xx", "no response")];
+            numbers.forEach((number) => cell("td", number.toLocaleString("en"), row));
+            cell("td", timeOf(group.last_at), row);
+          }
+          return table;
+        }
+        async function showUses(place) {
+          const { who, since } = place.dataset;
+          const earlier = asked.get(place);
+          if (earlier && earlier.since === since && Date.now() - earlier.at < 60000) return;
+          asked.set(place, { since, at: Date.now() });
+          const question = (by) =>
+            ask("/api/audit/who/" + encodeURIComponent(who), { method: "POST", body: JSON.stringify({ by, since }) });
+          try {
+            const answers = await Promise.all(["client", "route"].map(question));
+            const [clients, routes] = await Promise.all(answers.map((answer) => answer.json()));
+            const period = since === "7d" ? "in the last 7 days" : "in the last 24 hours";
+            const heading = document.createElement("p");
+            const parts = [heading];
+            if (!answers[0].ok) heading.textContent = clients.detail ?? "";
+            else if (!clients.total) heading.textContent = `Nobody used it ${period}.`;
+            else {
+              heading.textContent = `Who used it ${period}`;
+              parts.push(usesTable(clients, "Client", "no name"));
+              if (routes.groups?.length > 1) parts.push(usesTable(routes, "Route", "none"));
+            }
+            place.replaceChildren(...parts);
+            setTimes(place);
+          } catch {
+            asked.delete(place);
+          }
+        }
+        const showOpenUses = () => all(".entry[open] .who").forEach(showUses);
+        """#
+
     /// Server-sent events, read by hand: an EventSource sends no token.
     private static let live = #"""
         const rowLimit = 300;
@@ -301,7 +375,10 @@ enum PageScript {
           setTimes(row);
           row.className = "fresh";
           const list = find("#events");
-          list.prepend(row);
+          // A row that counts several events is written after they were.
+          const time = (each) => find("time", each)?.dateTime ?? "";
+          const later = [...list.children].filter((each) => time(each) > time(row));
+          list.insertBefore(row, later.length ? later.at(-1).nextSibling : list.firstChild);
           while (list.children.length > rowLimit) list.lastElementChild.remove();
           find("#live .none")?.remove();
         }
@@ -359,11 +436,14 @@ enum PageScript {
           hush();
           listen();
         }
-        function choose(name, value) {
+        function set(name, value) {
           const parameters = filter();
           if (value) parameters.set(name, value);
           else parameters.delete(name);
           history.replaceState(null, "", parameters.size ? "/?" + parameters : "/");
+        }
+        function choose(name, value) {
+          set(name, value);
           showEvents();
         }
         function setPause(pause) {

@@ -6,12 +6,14 @@ enum PageStyle {
         :root { color-scheme: light dark; --ink: #16181d; --soft: #59606e; --line: #e1e4e9; --back: #f5f6f8;
           --card: #ffffff; --field: #f5f6f8; --good: #23743a; --warn: #9a4d00; --bad: #c0262c; --accent: #3350c4;
           --good-fill: #2b8a3e; --warn-fill: #b45a00; --bad-fill: #d6333a; --accent-fill: #3b5bdb;
-          --good-back: #e5f4e9; --warn-back: #fdf0dd; --bad-back: #fdeaea; --area: #e6eafb; }
+          --good-back: #e5f4e9; --warn-back: #fdf0dd; --bad-back: #fdeaea; --area: #e6eafb;
+          --life: #9fd0ab; --life-pale: #cfe8d5; --missing: #f6d5d7; }
         @media (prefers-color-scheme: dark) {
           :root { --ink: #eceef2; --soft: #a2a9b6; --line: #2a2e37; --back: #0f1216; --card: #181b22; --field: #0f1216;
             --good: #5fd07d; --warn: #ffb057; --bad: #ff8f8f; --accent: #93a8ff;
             --good-fill: #51cf66; --warn-fill: #ffa94d; --bad-fill: #ff8787; --accent-fill: #748ffc;
-            --good-back: #14301c; --warn-back: #35240c; --bad-back: #3a1a1c; --area: #222a45; } }
+            --good-back: #14301c; --warn-back: #35240c; --bad-back: #3a1a1c; --area: #222a45;
+            --life: #2f7040; --life-pale: #1f4a2a; --missing: #552b2f; } }
 
         """
 
@@ -50,7 +52,7 @@ enum PageStyle {
           text-decoration: underline; }
         .command { display: inline-flex; align-items: center; gap: .25rem; max-width: 100%; background: var(--field);
           border: 1px solid var(--line); border-radius: 8px; padding-left: .7rem; }
-        .command code { padding: .4rem 0; overflow-wrap: anywhere; user-select: all; }
+        .command code { padding: .4rem 0; overflow-wrap: break-word; min-width: 0; user-select: all; }
         .command .copy { border: 0; flex: none; white-space: nowrap; background: none; font-size: .8125rem; color: var(--accent); }
         html:not(.scripted) .command { padding-right: .7rem; }
         dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .35rem 1rem; align-items: baseline; }
@@ -107,26 +109,52 @@ enum PageStyle {
         .hour path { fill: none; stroke-width: 1.3; vector-effect: non-scaling-stroke; }
         .hour .area { fill: var(--area); } .hour .line { stroke: var(--accent-fill); }
         .hour .errors { stroke: var(--bad-fill); stroke-width: 4; } .rest { stroke: var(--line); fill: none; }
-        .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); gap: .75rem;
-          align-items: stretch; }
-        .card { align-content: start; display: grid; grid-template-columns: minmax(0, 1fr) max-content; gap: .3rem .75rem; background: var(--card);
-          border: 1px solid var(--line); border-radius: 12px; padding: 1rem; align-items: baseline; }
-        .card > * { grid-column: 1 / -1; } .card > h3 { grid-column: 1; } .card > .word { grid-column: 2; }
-        .word { font-weight: 600; font-size: .875rem; } .word.plain { color: var(--soft); }
-        .use, .facts { color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
-        .facts { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; }
-        .life { width: 100%; height: 5px; display: block; border-radius: 2px; } .day { width: 100%; height: 16px; display: block; }
-        .card details { margin-top: .2rem; }
-        .track { fill: var(--line); }
+        .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: .75rem; }
+        .graph { margin: 0; padding: .9rem 1rem; min-width: 0; }
+        .graph figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; }
+        .graph figcaption .soft, .legend { font-size: .875rem; }
+        .plot { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .25rem .6rem; margin: .8rem 0 .4rem;
+          color: var(--soft); font-size: .75rem; line-height: 1; }
+        .plot svg { display: block; width: 100%; height: 7.5rem; }
+        .scale { display: flex; flex-direction: column; justify-content: space-between; text-align: right;
+          margin: -.375rem 0; }
+        .times { grid-column: 2; display: flex; justify-content: space-between; padding-top: .25rem; }
+        .legend { display: flex; flex-wrap: wrap; gap: 0 1rem; } .legend .dot { margin-right: .4rem; }
+        .plot path, .strip path { vector-effect: non-scaling-stroke; }
+        .plot .curve { fill: none; stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round; }
+        .curve.good { stroke: var(--good-fill); } .curve.accent { stroke: var(--accent-fill); }
+        .curve.warn { stroke: var(--warn-fill); } .plot .bar.good { fill: var(--life); }
+        .graph:first-child .legend .dot.good { background: var(--life); }
+        .line { display: grid; align-items: center; gap: .2rem 1rem; padding: .6rem 1rem;
+          grid-template-columns: minmax(0, 1.3fr) minmax(0, 3fr) minmax(0, 1.4fr) minmax(0, 1.2fr); }
+        .axis { display: flex; justify-content: space-between; font-weight: 400; }
+        .entry { border-top: 1px solid var(--line); } .table > .none { padding: .6rem 1rem; }
+        .entry[open] > summary { background: var(--field); }
+        .entry .name strong, .entry .word { display: block; }
+        .entry .name, .state, .next { overflow-wrap: break-word; }
+        .line .soft { font-size: .875rem; } .word.plain { color: var(--soft); }
+        .strip { display: block; width: 100%; height: 1.75rem; }
+        .strip .odd { fill: var(--life); } .strip .even { fill: var(--life-pale); }
+        .strip .missing { fill: var(--missing); } .strip .locked { fill: var(--soft); }
+        .strip .mark { fill: none; stroke-width: 2; } .mark.bad { stroke: var(--bad-fill); }
+        .mark.warn { stroke: var(--warn-fill); } .mark.accent { stroke: var(--accent-fill); }
+        .mark.plain { stroke: var(--ink); }
+        .entry .inside { padding: .75rem 1rem 1rem; } .entry .inside > * + * { margin-top: .7rem; }
+        .entry .inside > p { overflow-wrap: anywhere; }
+        .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); gap: 1rem 2rem;
+          font-size: .875rem; align-items: start; }
+        .columns .events { list-style: none; } .columns .events li { overflow-wrap: anywhere; padding: .15rem 0; }
+        .who:empty { display: none; } .who { font-size: .875rem; } .who > p:first-child { font-weight: 600; }
+        .who table { width: 100%; border-collapse: collapse; margin-top: .3rem; }
+        .who th { color: var(--soft); font-weight: 600; } .who tr { border-bottom: 1px solid var(--line); }
+        .who th, .who td { text-align: right; padding: .3rem 0 .3rem .75rem; }
+        .who :is(th, td):first-child { text-align: left; padding-left: 0; width: 40%; overflow-wrap: break-word; }
+        .entry .actions button, .entry .actions .button { font-size: .875rem; min-height: 2rem;
+          padding: .2rem .7rem; }
         svg .good { fill: var(--good-fill); } svg .warn { fill: var(--warn-fill); } svg .bad { fill: var(--bad-fill); }
         svg .accent { fill: var(--accent-fill); } svg .plain { fill: var(--soft); }
-        .card summary { color: var(--accent); font-size: .875rem; width: max-content; border-radius: 4px; }
-        .card details[open] > * + * { margin-top: .6rem; }
-        .card dl, .card .events { font-size: .875rem; }
-        .card .events { list-style: none; } .card .events li { overflow-wrap: anywhere; padding: .15rem 0; }
-        .card .actions button, .card .actions .button { font-size: .875rem; min-height: 2rem; padding: .2rem .6rem; }
         .filters, .filters nav { display: flex; flex-wrap: wrap; gap: .4rem; align-items: center; }
-        .filters { margin-bottom: .6rem; } form.filters { margin-top: .75rem; } #pause { margin-left: auto; }
+        .filters { margin-bottom: .6rem; } #live form.filters, main > form.filters { margin-top: .75rem; } #pause { margin-left: auto; }
         .chip, #pause { border-radius: 99px; font-size: .875rem; min-height: 2rem; padding: .2rem .8rem;
           border: 1px solid var(--line); background: var(--card); color: var(--soft); text-decoration: none;
           display: inline-flex; align-items: center; max-width: 100%; }
@@ -151,7 +179,7 @@ enum PageStyle {
     private static let narrow = """
         @media (max-width: 60rem) {
           .row { grid-template-columns: minmax(0, 1fr) 3.75rem 4rem; gap: .1rem .5rem; align-items: baseline; }
-          .table { padding: 0; } .titles + .route { border-top: 0; }
+          .table { padding: 0; } .titles + .route, .titles + .entry { border-top: 0; }
           .titles, .upstream, .credential, .latency { display: none; }
           .chart { grid-column: 1 / -1; } .route .hour { width: 100%; height: 1.6rem; }
           .route .name { grid-row: 1; }
@@ -161,6 +189,11 @@ enum PageStyle {
           #events .client { display: none; } #events .request:not(:has(a)) { display: none; }
           #events .request { grid-area: 2 / 2; }
           #events .what { grid-area: 3 / 1 / 4 / -1; padding-left: 1.15rem; color: var(--soft); } }
+        @media (max-width: 48rem) {
+          .line { grid-template-columns: minmax(0, 1.5fr) minmax(0, 1fr); align-items: baseline; }
+          .line .strip { grid-column: 1 / -1; grid-row: 2; }
+          .line .state { grid-column: 1 / -1; grid-row: 3; } .line .next { grid-area: 1 / 2; text-align: right; }
+          .entry .word { display: inline; } }
         @media (max-width: 30rem) {
           body { padding: 1rem .9rem 2rem; }
           .about { margin-left: 0; }

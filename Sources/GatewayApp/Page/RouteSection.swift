@@ -35,7 +35,7 @@ struct RouteSection {
         let traffic = page.traffic[route.name]
         let condition = route.condition(traffic, token: route.credential.flatMap { tokens[$0] })
         return """
-            <details class="route" id="r-\(PercentEncoding.encode(route.name))" name="route">
+            <details class="route" id="r-\(PercentEncoding.encode(route.name))">
             <summary class="row">
             <span class="name">\(HTML.dot(condition.mark))<span class="text"><strong>\(route.name)</strong> \
             <span class="soft">\(place(of: route))</span>\(HTML.spoken(", \(condition.words)"))</span>\(note(of: route))</span>

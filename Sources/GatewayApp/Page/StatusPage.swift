@@ -10,6 +10,8 @@ struct StatusPage: Sendable {
     let routes: [RouteStatus]
     /// The traffic of each route, by its name.
     let traffic: [String: TrafficStatus]
+    /// What clients and upstreams did in the same hour.
+    let hour: TrafficHour
     let tokens: [TokenStatus]
     let expirations: [Expiration]
     let timeline: CredentialTimeline
@@ -29,7 +31,7 @@ struct StatusPage: Sendable {
 
     var html: HTML {
         let needs = needs
-        let state = StateLine(readiness: readiness, needs: needs.count)
+        let state = StateLine(readiness: readiness, items: needs)
         return PageShell.document(
             title: "\(state.text) – AuthGateway",
             icon: state.mark,
@@ -38,6 +40,7 @@ struct StatusPage: Sendable {
             <main>
             \(ExplainSection(question: question).html)
             \(NeedsSection(items: needs, now: now).html)
+            \(TrafficSection(page: self).html)
             \(lists.form(count: max(routes.count, tokens.count)))
             \(RouteSection(page: self).html)
             \(CredentialSection(page: self).html)
@@ -52,7 +55,7 @@ struct StatusPage: Sendable {
     private static let footer: HTML = """
         <footer>
         <p>The same for programs: <a href="/api/overview">overview</a>, <a href="/api/tokens">tokens</a>,
-        <a href="/api/routes">routes</a>, <a href="/api/traffic">traffic</a>, <a href="/api/events">events</a>,
+        <a href="/api/routes">routes</a>, <a href="/api/traffic">traffic</a>, <a href="/api/traffic/hour">its last hour</a>, <a href="/api/events">events</a>,
         <a href="/api/expirations">expirations</a>, <a href="/readyz?verbose">readiness</a>, <a href="/metrics">metrics</a>.</p>
         <p class="plain-only"><a class="button" href="/">Reload this page</a></p>
         </footer>
@@ -64,13 +67,16 @@ private struct StateLine: Hashable, Sendable {
     let text: String
     let mark: Mark
 
-    /// - Parameter needs: How many things a person must do.
-    init(readiness: Readiness, needs: Int) {
+    /// - Parameter items: What is wrong or soon will be.
+    init(readiness: Readiness, items: [Attention]) {
+        let needs = items.count(where: \.needsPerson)
         let need = needs == 1 ? "1 needs you" : "\(needs) need you"
         switch readiness.state {
         case .notReady: (text, mark) = ("Not serving", .bad)
         case .ready where needs == 0: (text, mark) = ("Serving", .good)
-        case .degraded where needs == 0: (text, mark) = ("Serving · some requests fail", .warn)
+        case .degraded where needs == 0:
+            let isFailing = items.contains { $0.severity == .failing }
+            (text, mark) = (isFailing ? "Serving · some requests fail" : "Serving · renewals fail", .warn)
         case .ready, .degraded: (text, mark) = ("Serving · \(need)", .warn)
         }
     }
@@ -111,7 +117,7 @@ private struct PageHeader {
     }
 }
 
-/// Only what a person must do, the worst first. Absent when there is nothing.
+/// What a person must do, the worst first, then what the gateway tries again by itself. Absent when there is nothing.
 private struct NeedsSection {
     let items: [Attention]
     let now: UnixTime
@@ -119,19 +125,20 @@ private struct NeedsSection {
     var html: HTML {
         guard !items.isEmpty else { return "<section id=\"needs\" data-live hidden></section>" }
         return """
-            <section id="needs" data-live aria-labelledby="needs-title">
-            <h2 id="needs-title">Needs you</h2>
-            \(items.prefix(Self.limit).map(item))
-            \(more)
+            <section id="needs" data-live aria-label="What is wrong">
+            \(group("Needs you", items.filter(\.needsPerson)))
+            \(group("Tried again by itself", items.filter { !$0.needsPerson }))
             </section>
             """
     }
 
     private static let limit = 50
 
-    private var more: HTML? {
+    private func group(_ title: String, _ items: [Attention]) -> HTML? {
+        guard !items.isEmpty else { return nil }
         let count = items.count - Self.limit
-        return count > 0 ? "<p class=\"soft\">And \(count) more: authgateway status shows all.</p>" : nil
+        let more: HTML? = count > 0 ? "<p class=\"soft\">And \(count) more: authgateway status shows all.</p>" : nil
+        return "<h2>\(title)</h2>\n\(items.prefix(Self.limit).map(item))\n\(more)"
     }
 
     private func item(_ item: Attention) -> HTML {
@@ -156,8 +163,12 @@ private struct NeedsSection {
         let next = item.nextTryAt.map { next -> HTML in
             "The gateway tries again in \(PageText.countdown(to: next, now: now, over: "a moment"))."
         }
+        let demand = item.nextTryAt == nil ? item.notBefore : nil
+        let wait = demand.map { time -> HTML in
+            "The next request tries again, but not before \(PageText.time(time, now: now))."
+        }
         let idle: HTML? = item.waits ? "The gateway does not try again by itself." : nil
-        return "\([since, lost, next, idle].compactMap(\.self).map { "<span>\($0)</span>" as HTML })"
+        return "\([since, lost, next, wait, idle].compactMap(\.self).map { "<span>\($0)</span>" as HTML })"
     }
 
     private func actions(of item: Attention) -> HTML? {

@@ -82,6 +82,24 @@ final class RecentRequests: Sendable {
         )
     }
 
+    /// The latencies of the requests that ended since the last time and are still in memory.
+    ///
+    /// - Parameter positions: How far the reader has come.
+    func sampleLatencies(after positions: inout [UInt64]) -> LatencyHistory.Sample {
+        var sample = LatencyHistory.Sample()
+        if positions.count != workers.count { positions = Array(repeating: 0, count: workers.count) }
+        for (index, worker) in workers.enumerated() {
+            worker.ring.withLock { ring in
+                ring.visitTimings(after: positions[index]) { timings in
+                    guard let connection = timings.connection, let response = timings.response else { return }
+                    sample.add(upstream: response - connection, gateway: connection)
+                }
+                positions[index] = ring.count
+            }
+        }
+        return sample
+    }
+
     private static func uses(
         _ entries: [FinishedRequest],
         _ wallOffset: Int64,

@@ -9,28 +9,45 @@ final class StoredEvents: Sendable {
     private static let patience = Duration.seconds(1)
     /// Rows that one question looks at.
     private static let searchLimit = 100_000
-    /// Rows of the last day that are looked at once, after the start.
-    private static let dayLimit = 50_000
+    /// Rows of the last days that are looked at once, after the start.
+    private static let pastLimit = 200_000
 
     private let reader: AuditReader
     private let isAsked = Atomic(false)
 
     init(reader: AuditReader) { self.reader = reader }
 
+    /// How long the uses of static credentials are read after the start.
+    private static let usePatience = Duration.seconds(3)
+
     /// What the page begins with after a start; nil when it cannot be read.
-    func beforeStart(at now: UnixTime) async -> EventBroadcaster.Past? {
-        let begin = (now + .seconds(-86_400)).rfc3339
+    ///
+    /// - Parameter fixed: The names of the static credentials.
+    func beforeStart(at now: UnixTime, fixed: Set<String>) async -> EventBroadcaster.Past? {
+        let start = now + .seconds(-86_400 * Int64(CredentialTimeline.days))
+        let begin = start.rfc3339
+        // Rows are long, and a week may have many.
+        let events = Mutex<[CredentialTimeline.Event]>([])
         do {
             let newest = try await reader.newest(lookingAt: RecentEvents.capacity)
-            let marked = try await reader.newest(
-                lookingAt: Self.dayLimit,
+            _ = try await reader.newest(
+                lookingAt: Self.pastLimit,
                 until: { $0.at < begin },
-                picking: { CredentialTimeline.Mark(event: $0.event) != nil }
+                picking: { row in
+                    if CredentialTimeline.Mark(event: row.event) != nil,
+                        let event = CredentialTimeline.Event(AuditEntry(row, withDetail: false))
+                    {
+                        events.withLock { $0.append(event) }
+                    }
+                    return false
+                }
             )
+            let answers =
+                fixed.isEmpty ? nil : try? await reader.answers(to: fixed, since: start, within: Self.usePatience)
             return EventBroadcaster.Past(
                 newest: newest.rows.reversed().map(AuditEntry.init),
                 isWhole: newest.isWhole,
-                marked: marked.rows.reversed().map(AuditEntry.init)
+                timeline: events.withLock { $0.reversed() } + (answers ?? [])
             )
         } catch {
             return nil
@@ -85,6 +102,7 @@ extension AuditEntry {
             httpStatus: row.httpStatus.map { Int(clamping: $0) },
             errorCode: row.errorCode,
             durationMilliseconds: row.durationMilliseconds.map { Int(clamping: $0) },
+            expiresAt: row.expiresAt,
             detail: detail
         )
     }

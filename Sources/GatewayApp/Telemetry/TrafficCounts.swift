@@ -17,7 +17,7 @@ final class TrafficCounts: Sendable {
     private let series = Mutex<[TrafficSeries.Key: TrafficSeries]>([:])
     /// How upstreams have answered, by the number of the route.
     private let health = Mutex<[Int: UpstreamHealthMeter]>([:])
-    /// The last hour of each route, for the page.
+    /// The last hour of each route and client, for the page.
     private let history = Mutex(TrafficHistory())
 
     init(
@@ -72,11 +72,22 @@ final class TrafficCounts: Sendable {
         return zip(names, numbers).map { history.status(of: $1, named: $0, at: now) }
     }
 
+    /// What ``collect()`` has found of the last hour of each client.
+    func clients(at now: UnixTime) -> [ClientTraffic] { history.withLock { $0 }.clients(at: now) }
+
     /// Hands over what has been counted so far. One call at a time.
-    func collect() {
+    ///
+    /// - Returns: How upstreams have answered the credentials of these requests.
+    func collect() -> [AnsweredCredential] {
+        var uses: [String: Bool] = [:]
         for shard in shards {
-            for (key, tally) in shard.take() { publish(key, tally) }
+            for (key, tally) in shard.take() {
+                publish(key, tally)
+                guard let name = key.credential?.name, key.hadCredential, key.problem == nil else { continue }
+                uses[name] = uses[name] == true || !key.isRejection
+            }
         }
+        return uses.map { AnsweredCredential(credential: $0, isAccepted: $1) }
     }
 
     private func publish(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally) {
@@ -116,7 +127,7 @@ final class TrafficCounts: Sendable {
             rejections: key.isRejection ? tally.requests : 0,
             latencies: LatencyCounts(tally.buckets)
         )
-        history.withLock { $0.add(counts, route: route, minute: key.minute) }
+        history.withLock { $0.add(counts, route: route, client: key.client, minute: key.minute) }
     }
 
     private func measure(_ key: TrafficShard.Key, _ tally: TrafficShard.Tally, route: String) {
@@ -128,6 +139,13 @@ final class TrafficCounts: Sendable {
             new.add(tally)
         }
     }
+}
+
+/// How upstreams have answered a credential in the last seconds.
+struct AnsweredCredential: Hashable, Sendable {
+    let credential: String
+    /// Whether they let any request in.
+    let isAccepted: Bool
 }
 
 /// The metrics of one kind of exchange, found once.

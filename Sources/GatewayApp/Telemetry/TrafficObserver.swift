@@ -24,13 +24,18 @@ final class TrafficObserver: ExchangeObserver, Service {
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
     private let recent: RecentRequests
+    /// Told of each collection.
+    private let uses: @Sendable ([AnsweredCredential], UnixTime) -> Void
+    /// For the page.
+    private let latencies = Mutex(LatencyHistory())
     /// nil where nothing is exported.
     let telemetry: RequestTelemetry?
     /// What to add to a monotonic reading to get civil time, in nanoseconds.
     private let wallOffset: Atomic<Int64>
     private let collectedAt = Mutex<MonotonicTime?>(nil)
-    /// Collections run one at a time, so that each one includes the counts of earlier ones.
-    private let collecting = Mutex(())
+    /// Collections run one at a time, so that each one includes the counts of earlier ones. Holds how far ``latencies`` has come in the
+    /// requests of each worker.
+    private let collecting = Mutex<[UInt64]>([])
 
     struct Loggers {
         let audit: Logger
@@ -38,7 +43,9 @@ final class TrafficObserver: ExchangeObserver, Service {
         let access: Logger
     }
 
-    /// - Parameter logsRequests: The access log has a line for every request.
+    /// - Parameters:
+    ///   - logsRequests: The access log has a line for every request.
+    ///   - uses: Told how upstreams have answered credentials since the last time, every few seconds.
     init(
         audit: any AuditLog,
         usage: AuditPlan.Usage,
@@ -48,8 +55,10 @@ final class TrafficObserver: ExchangeObserver, Service {
         loggers: Loggers,
         logsRequests: Bool,
         telemetry: RequestTelemetry? = nil,
-        workers: Int
+        workers: Int,
+        uses: @escaping @Sendable ([AnsweredCredential], UnixTime) -> Void = { _, _ in }
     ) {
+        self.uses = uses
         self.telemetry = telemetry
         self.clock = clock
         accessLog = logsRequests ? AccessLog(logger: loggers.access) : nil
@@ -180,9 +189,20 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     /// The last hour of these routes. What was counted in the last second may be missing.
     func traffic(of names: [String], at now: Moment) -> [TrafficStatus] {
+        collectIfOld(at: now)
+        return counts.traffic(of: names, at: now.wall)
+    }
+
+    /// The last hour of each client, and what upstreams and the gateway took.
+    func hour(at now: Moment) -> TrafficHour {
+        collectIfOld(at: now)
+        let latencies = latencies.withLock { $0.status(at: now.wall) }
+        return TrafficHour(clients: counts.clients(at: now.wall), latencies: latencies, at: now.wall)
+    }
+
+    private func collectIfOld(at now: Moment) {
         let isOld = collectedAt.withLock { $0.map { now.monotonic - $0 >= .seconds(1) } ?? true }
         if isOld { collect() }
-        return counts.traffic(of: names, at: now.wall)
     }
 
     /// Writes what has been merged for a minute.
@@ -194,10 +214,14 @@ final class TrafficObserver: ExchangeObserver, Service {
     /// Hands over what has been counted so far.
     func collect() {
         collectedAt.withLock { $0 = clock.monotonic() }
-        collecting.withLock { _ in
-            counts.collect()
+        let (answered, sample) = collecting.withLock { positions in
+            let answered = counts.collect()
             collectLedger()
+            return (answered, recent.sampleLatencies(after: &positions))
         }
+        let now = clock.now().wall
+        if !sample.isEmpty { latencies.withLock { $0.add(sample, minute: now.milliseconds / 60_000) } }
+        if !answered.isEmpty { uses(answered, now) }
     }
 
     /// What is kept of each request has less room.

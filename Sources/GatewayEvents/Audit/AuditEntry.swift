@@ -20,6 +20,8 @@ package struct AuditEntry: Hashable, Sendable, Codable {
     package var httpStatus: Int?
     package var errorCode: String?
     package var durationMilliseconds: Int?
+    /// When the token of the event expires, RFC 3339. For timelines only: it is in no answer.
+    package var expiresAt: String?
     package var detail: [String: String]
 
     package init(
@@ -36,6 +38,7 @@ package struct AuditEntry: Hashable, Sendable, Codable {
         httpStatus: Int? = nil,
         errorCode: String? = nil,
         durationMilliseconds: Int? = nil,
+        expiresAt: String? = nil,
         detail: [String: String] = [:]
     ) {
         self.id = id
@@ -51,6 +54,7 @@ package struct AuditEntry: Hashable, Sendable, Codable {
         self.httpStatus = httpStatus
         self.errorCode = errorCode
         self.durationMilliseconds = durationMilliseconds
+        self.expiresAt = expiresAt
         self.detail = detail
     }
 

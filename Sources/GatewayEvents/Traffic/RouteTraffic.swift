@@ -57,6 +57,11 @@ package struct RouteTraffic: Sendable {
         latest = minute
     }
 
+    /// Whether anything was counted in the hour before this minute.
+    fileprivate func isUsed(at minute: Int64) -> Bool {
+        latest > minute - Int64(Self.minutes) && requests.contains { $0 > 0 }
+    }
+
     /// - Parameter name: The name of the route.
     package func status(of name: String, at now: UnixTime) -> TrafficStatus {
         var traffic = self
@@ -139,20 +144,170 @@ package struct TrafficStatus: Hashable, Sendable, Codable {
     }
 }
 
-/// The last hour of every route, by the number that the observer gave it.
+/// The last hour of every route, by the number that the observer gave it, and of every client.
 package struct TrafficHistory: Sendable {
+    /// Clients that are told apart. An authorization server may name any number of them.
+    static let clientLimit = 200
+
     private var routes: [Int: RouteTraffic] = [:]
+    /// Under nil: clients without a name.
+    private var clients: [String?: RouteTraffic] = [:]
+    /// Those for whom there was no room.
+    private var otherClients: RouteTraffic?
+    /// The minute in which room was last looked for.
+    private var roomSoughtAt = Int64.min
 
     package init() {}
 
-    /// - Parameter minute: Since 1970, of civil time.
-    package mutating func add(_ counts: RouteTraffic.Counts, route: Int, minute: Int64) {
+    /// - Parameters:
+    ///   - client: Its name; nil for one without.
+    ///   - minute: Since 1970, of civil time.
+    package mutating func add(_ counts: RouteTraffic.Counts, route: Int, client: String? = nil, minute: Int64) {
         routes[route, default: RouteTraffic(minute: minute)].add(counts, minute: minute)
+        if clients[client] != nil || hasRoom(at: minute) {
+            clients[client, default: RouteTraffic(minute: minute)].add(counts, minute: minute)
+        } else {
+            var others = otherClients ?? RouteTraffic(minute: minute)
+            others.add(counts, minute: minute)
+            otherClients = others
+        }
+    }
+
+    private mutating func hasRoom(at minute: Int64) -> Bool {
+        if clients.count >= Self.clientLimit, roomSoughtAt != minute {
+            roomSoughtAt = minute
+            clients = clients.filter { $0.value.isUsed(at: minute) }
+        }
+        return clients.count < Self.clientLimit
     }
 
     /// A route without a request has zeros.
     package func status(of route: Int, named name: String, at now: UnixTime) -> TrafficStatus {
         (routes[route] ?? RouteTraffic(minute: now.milliseconds / 60_000)).status(of: name, at: now)
+    }
+
+    /// Clients with a request in the last hour, in the order of their names; those without a name first, and the rest last.
+    package func clients(at now: UnixTime) -> [ClientTraffic] {
+        let minute = now.milliseconds / 60_000
+        let used = clients.filter { $0.value.isUsed(at: minute) }.sorted { ($0.key ?? "") < ($1.key ?? "") }
+        let named = used.map { ClientTraffic($0.value.status(of: "", at: now), client: $0.key, isRest: nil) }
+        guard let otherClients, otherClients.isUsed(at: minute) else { return named }
+        return named + [ClientTraffic(otherClients.status(of: "", at: now), client: nil, isRest: true)]
+    }
+}
+
+/// How much a client uses the gateway, and how often that fails: for the page and `/api/traffic/hour`.
+package struct ClientTraffic: Hashable, Sendable, Codable {
+    /// nil for clients without a name.
+    package var client: String?
+    /// True for all clients that there was no room to tell apart; nil elsewhere.
+    package var isRest: Bool?
+    /// In each minute of the last hour, the oldest first. The last one is not over yet.
+    package var requests: [Int]
+    package var errors: [Int]
+    package var rejections: [Int]
+
+    package init(_ traffic: TrafficStatus, client: String?, isRest: Bool?) {
+        self.client = client
+        self.isRest = isRest
+        requests = traffic.requests
+        errors = traffic.errors
+        rejections = traffic.rejections
+    }
+}
+
+/// How long upstreams and the gateway took in each minute of the last hour: for the page and `/api/traffic/hour`.
+///
+/// Made of a sample of the requests: those that the gateway has in memory when it looks.
+package struct LatencyHistory: Sendable {
+    /// The gateway takes so much less than an upstream that its times are counted in larger units.
+    private static let gatewayScale = 50.0
+
+    private struct Minute {
+        /// Since 1970.
+        var number: Int64
+        var upstream = LatencyCounts()
+        var gateway = LatencyCounts()
+    }
+
+    private var minutes: [Minute] = []
+
+    package init() {}
+
+    package mutating func add(_ sample: Sample, minute: Int64) {
+        // A clock that was set back: what was counted for a later minute stays there.
+        if minutes.last.map({ $0.number < minute }) ?? true { minutes.append(Minute(number: minute)) }
+        minutes[minutes.count - 1].upstream.add(sample.upstream)
+        minutes[minutes.count - 1].gateway.add(sample.gateway)
+        if minutes.count > RouteTraffic.minutes { minutes.removeFirst() }
+    }
+
+    package func status(at now: UnixTime) -> LatencyStatus {
+        let latest = now.milliseconds / 60_000
+        let known = Dictionary(minutes.map { ($0.number, $0) }) { $1 }
+        let order = (0..<Int64(RouteTraffic.minutes)).map { known[latest - Int64(RouteTraffic.minutes) + 1 + $0] }
+        func gateway(_ share: Double) -> [Double?] {
+            order.map { $0?.gateway.milliseconds(of: share).map { $0 / Self.gatewayScale } }
+        }
+        return LatencyStatus(
+            upstreamP50: order.map { $0?.upstream.milliseconds(of: 0.5) },
+            upstreamP99: order.map { $0?.upstream.milliseconds(of: 0.99) },
+            gatewayP50: gateway(0.5),
+            gatewayP99: gateway(0.99)
+        )
+    }
+
+    /// The latencies of some requests.
+    package struct Sample: Sendable {
+        fileprivate var upstream = LatencyCounts()
+        fileprivate var gateway = LatencyCounts()
+
+        package var isEmpty: Bool { upstream.total == 0 }
+
+        package init() {}
+
+        /// - Parameters:
+        ///   - upstream: From the connection to the head of the response.
+        ///   - gateway: Until there was a connection: it takes a route, a credential, and sometimes a handshake.
+        package mutating func add(upstream: Duration, gateway: Duration) {
+            self.upstream.add(seconds: Double(upstream.wholeNanoseconds) / 1e9)
+            self.gateway.add(seconds: Double(gateway.wholeNanoseconds) / 1e9 * gatewayScale)
+        }
+    }
+}
+
+/// Milliseconds in each minute of the last hour, the oldest first; nil where there was no request.
+package struct LatencyStatus: Hashable, Sendable, Codable {
+    package var upstreamP50: [Double?]
+    package var upstreamP99: [Double?]
+    package var gatewayP50: [Double?]
+    package var gatewayP99: [Double?]
+
+    package init(
+        upstreamP50: [Double?] = [],
+        upstreamP99: [Double?] = [],
+        gatewayP50: [Double?] = [],
+        gatewayP99: [Double?] = []
+    ) {
+        self.upstreamP50 = upstreamP50
+        self.upstreamP99 = upstreamP99
+        self.gatewayP50 = gatewayP50
+        self.gatewayP99 = gatewayP99
+    }
+}
+
+/// The last hour beside that of each route: `/api/traffic/hour`.
+package struct TrafficHour: Hashable, Sendable, Codable {
+    /// The beginning of the first minute, RFC 3339.
+    package var from: String
+    package var clients: [ClientTraffic]
+    package var latencies: LatencyStatus
+
+    package init(clients: [ClientTraffic] = [], latencies: LatencyStatus = LatencyStatus(), at now: UnixTime) {
+        let first = now.milliseconds / 60_000 - Int64(RouteTraffic.minutes) + 1
+        from = UnixTime(milliseconds: first * 60_000).rfc3339
+        self.clients = clients
+        self.latencies = latencies
     }
 }
 
@@ -186,6 +341,10 @@ package struct LatencyCounts: Hashable, Sendable {
     package var total: Int { counts.indices.reduce(0) { $0 + Int(counts[$1]) } }
 
     package mutating func add(_ other: LatencyCounts) { counts &+= other.counts }
+
+    mutating func add(seconds: Double) {
+        counts[Self.bounds.firstIndex { seconds <= $0 } ?? Self.bounds.count] &+= 1
+    }
 
     /// The milliseconds that this share of the exchanges took at most, estimated within its bounds; nil without an exchange.
     ///

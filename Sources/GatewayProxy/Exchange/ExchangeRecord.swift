@@ -212,6 +212,17 @@ package struct RequestRing: ~Copyable, Sendable {
         return first > position ? first - position : 0
     }
 
+    /// Calls `body` with the timings of those that were added behind the first `position` ones, and that an upstream answered. Copies no
+    /// request.
+    package func visitTimings(after position: UInt64, _ body: (RequestTimings) -> Void) {
+        var number = max(position, first)
+        while number < count {
+            let place = place(of: number)
+            if entries[place].engine == nil { body(entries[place].timings) }
+            number += 1
+        }
+    }
+
     /// The number of the oldest one that is there.
     private var first: UInt64 { count > UInt64(entries.count) ? count - UInt64(entries.count) : 0 }
 

@@ -150,6 +150,12 @@ extension TokenFailure {
             return replacing(detail: problem.detail, command: importing)
         case .terminal:
             guard problem.kind == .credentialMisconfigured, problem.command == nil else { return self }
+            if let wrong = blamedSetting {
+                // The same request would get the same answer.
+                var advised = adding(advice: ways, command: GatewayCommand.line("reload"))
+                advised.remedy = "Correct \(wrong) in the configuration file, then reload"
+                return advised
+            }
             guard let secret, secret.isVariable, blamesSecret else { return adding(advice: ways, command: refresh) }
             // Neither a reload nor another try helps.
             let remedy = "Correct \(secret.words) and restart the gateway"
@@ -162,6 +168,19 @@ extension TokenFailure {
     private var blamesSecret: Bool {
         guard let cause = problem.cause else { return false }
         return cause.code.map(RefreshError.clientAuthenticationCodes.contains) ?? (cause.httpStatus == 401)
+    }
+
+    /// What the configuration has wrong, as the answer says; nil if it may be something else, such as the secret.
+    private var blamedSetting: String? {
+        guard let cause = problem.cause else { return nil }
+        if let status = cause.httpStatus, (300..<400).contains(status) { return "token_url" }
+        switch cause.code {
+        case nil: return cause.httpStatus == 404 || cause.httpStatus == 405 ? "token_url" : nil
+        case "invalid_scope": return "scopes"
+        case "invalid_target": return "the resource or audience"
+        case "unsupported_grant_type": return "token_url or the strategy"
+        default: return nil
+        }
     }
 
     private var ways: String {

@@ -62,6 +62,8 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var lastAcceptedAt: String?
     /// When an upstream last answered 401 to a static credential, or 403 before anything was accepted, RFC 3339.
     package var lastRejectedAt: String?
+    /// When an operator locked it, RFC 3339; nil when it is not locked, or when that is too long ago to be known.
+    package var lockedAt: String?
     /// Where the secret of a static credential comes from, in words.
     package var secretOrigin: String?
     /// The clients whose rejections cause no renewal now, because they have caused as many as they may; nil where there are none.
@@ -144,6 +146,8 @@ extension TokenStatus {
         package var remedy: String
         /// What to type.
         package var command: String?
+        /// Whether somebody has to act. If not, the gateway or the next request tries again, and that may succeed.
+        package var needsPerson: Bool?
         /// How many requests were refused since then because there was no token; nil when not counted.
         package var failedRequests: Int?
     }
@@ -207,6 +211,7 @@ extension TokenStatus.Failing {
             notBefore: unresolved.notBefore.map(text),
             remedy: remedy,
             command: command,
+            needsPerson: !unresolved.failure.mayPass,
             failedRequests: failedRequests
         )
     }

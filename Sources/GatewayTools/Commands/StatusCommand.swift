@@ -21,10 +21,11 @@ struct StatusCommand: AsyncParsableCommand {
             (refresh tokens), secrets whose end the configuration states (expires),
             certificates.
 
-            Exit code 1 when a credential needs a person (a login, a new developer
-            token, an unlock) or something ends soon: a token within 10 minutes, a
-            login within 7 days, a secret or certificate within 14 days, anything
-            short-lived within the last fifth of its life. 4 when no gateway answers.
+            Exit code 1 when the gateway is not ready, when something needs a person
+            (a login, a new developer token, an unlock, a refused configuration), or
+            when something expires soon: a token within 10 minutes, a login within 7
+            days, a secret or certificate within 14 days, anything short-lived within
+            the last fifth of its life. 4 when no gateway answers.
             With --alive: 0 when one answers, 4 otherwise. With --ready: 0
             when it serves requests, also while a credential fails; 1 otherwise.
             """
@@ -72,6 +73,10 @@ struct StatusCommand: AsyncParsableCommand {
         if watch { return try await watch(client) }
         let report = try await report(of: client)
         Console.write(try gateway.json.text(of: report, or: text(of: report, .current)))
+        guard report.readiness.isReady else {
+            let reasons = report.readiness.reasons.map { ": \(LogText.clean($0))" }
+            throw CommandFailure(.failed, report.readiness.text + (reasons.first ?? ""))
+        }
         let needing = report.needing.map(LogText.clean)
         guard needing.isEmpty else {
             throw CommandFailure(.failed, "needs a person: \(needing.joined(separator: ", "))")

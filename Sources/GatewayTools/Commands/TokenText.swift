@@ -75,7 +75,8 @@ enum TokenText {
     private static func errors(of tokens: [TokenStatus]) -> String {
         let parts = tokens.compactMap { token -> String? in
             if token.failing != nil { return failing(token) }
-            return token.lastError.map { "\(LogText.clean(token.credential)): \(LogText.clean($0))\n" }
+            let locked = token.lockedAt.map { " Locked at \($0)." } ?? ""
+            return token.lastError.map { "\(LogText.clean(token.credential)): \(LogText.clean($0))\(locked)\n" }
         }
         return parts.isEmpty ? "" : "\n" + parts.joined()
     }
@@ -104,6 +105,7 @@ enum TokenText {
             ("routes", routes.isEmpty ? nil : routes.joined(separator: ", ")),
             ("state", state(of: token)),
             ("generation", token.generation == 0 ? nil : String(token.generation)),
+            ("locked", token.lockedAt),
             ("obtained", token.obtainedAt),
             ("expires", token.expiresAt.map { $0 + remaining }),
             ("login ends", token.renewalExpiresAt.map { $0 + (login ?? "") }),

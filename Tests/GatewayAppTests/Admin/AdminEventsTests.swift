@@ -118,7 +118,7 @@ struct AdminEventsTests {
 
     @Test(arguments: [
         "/metrics", "/api/tokens", "/api/routes", "/api/expirations", "/api/traffic", "/api/overview", "/api/events",
-        "/live", "/api/fleet",
+        "/live", "/api/fleet", "/api/traffic/hour",
         "/readyz?verbose", "//api/tokens", "/api//tokens", "/api/tokens/", "/nothing",
     ])
     func withoutTheTokenNothingIsSeen(_ path: String) async throws {

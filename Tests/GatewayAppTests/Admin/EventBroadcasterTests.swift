@@ -99,7 +99,7 @@ struct EventBroadcasterTests {
 
     @Test func thePastStandsBeforeWhatCame() {
         broadcaster.publish(entries(3...4))
-        let past = EventBroadcaster.Past(newest: entries(1...3), isWhole: true, marked: [])
+        let past = EventBroadcaster.Past(newest: entries(1...3), isWhole: true, timeline: [])
         broadcaster.begin(with: past)
         let page = broadcaster.page(EventQuery(), limit: 10)
         #expect(page.events.map(\.id) == [4, 3, 2, 1])

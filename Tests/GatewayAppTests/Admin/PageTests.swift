@@ -16,6 +16,9 @@ struct PageTests {
         tokens: [TokenStatus] = [],
         routes: [RouteStatus] = [],
         traffic: [TrafficStatus] = [],
+        hour: TrafficHour? = nil,
+        timeline: CredentialTimeline = CredentialTimeline(),
+        lists: ListQuery = ListQuery(),
         events: [AuditEntry] = [],
         query: EventQuery = EventQuery(),
         question: Question? = nil
@@ -35,11 +38,13 @@ struct PageTests {
             readiness: readiness,
             routes: routes,
             traffic: Dictionary(uniqueKeysWithValues: traffic.map { ($0.route, $0) }),
+            hour: hour ?? TrafficHour(at: now),
             tokens: tokens,
             expirations: [],
-            timeline: CredentialTimeline(),
+            timeline: timeline,
             recent: recent,
             query: query,
+            lists: lists,
             events: events.filter(query.matches),
             question: question,
             now: now
@@ -121,7 +126,7 @@ struct PageTests {
         #expect(html.contains("class=\"errors\" d=\"M"))
         #expect(html.contains("data-copy=\"curl http://127.0.0.1:8080/box/\""))
         #expect(html.contains("data-copy=\"http_proxy=http://127.0.0.1:8080 curl http://box.example.com/api/\""))
-        #expect(html.contains("<article class=\"card\" id=\"c-github\">"), "a static credential has a card")
+        #expect(html.contains("<details class=\"entry\" id=\"c-github\">"), "a static credential has a row")
     }
 
     @Test func aKnownCodeLeadsToItsExplanation() {
@@ -185,6 +190,106 @@ struct PageTests {
         #expect(row.contains("<a href=\"/explain?q=r9f2-117\" data-explain=\"r9f2-117\">"))
         #expect(row.contains(">12:00:00.250</time>"))
         #expect(LiveSection.row(of: entry, now: now + .seconds(86_400)).text.contains(">25 Nov 12:00 UTC</time>"))
+    }
+
+    @Test func aStripShowsLivesFailuresAndLocks() {
+        var timeline = CredentialTimeline()
+        func add(_ mark: CredentialTimeline.Mark, _ hours: Int64) {
+            timeline.add(CredentialTimeline.Event(mark, of: "campus", at: now + .seconds(-3600 * hours)))
+        }
+        add(.loggedIn, 18)
+        add(.renewed, 12)
+        add(.ended, 6)
+        add(.refused, 6)
+        let html = page(tokens: [campus], timeline: timeline)
+        for path in [
+            "<path class=\"odd\" d=\"M250 6H499V20H250Z\"/>", "<path class=\"even\" d=\"M500 6H749V20H500Z\"/>",
+            "<path class=\"missing\" d=\"M750 6H999V20H750Z\"/>", "<path class=\"mark accent\" d=\"M250 1V25\"/>",
+            "<path class=\"mark bad\" d=\"M750 1V25\"/>",
+            "Last 24 hours: renewed 1×, logged in 1×, failed 1×, ended 1×",
+        ] {
+            #expect(html.contains(path), "\(path)")
+        }
+        add(.locked, 2)
+        #expect(page(tokens: [campus], timeline: timeline).contains("<path class=\"locked\" d=\"M916.7 6"))
+        let week = page(tokens: [campus], timeline: timeline, lists: ListQuery { $0 == "span" ? "7d" : nil })
+        #expect(week.contains("Last 7 days: ") && week.contains("href=\"/#credentials\""))
+    }
+
+    @Test func aWeekOfShortTokensIsNoLongPage() {
+        var timeline = CredentialTimeline()
+        for minute in stride(from: Int64(-7 * 1440), to: 0, by: 10) {
+            timeline.add(CredentialTimeline.Event(.renewed, of: "campus", at: now + .seconds(minute * 60)))
+        }
+        let html = page(tokens: [campus], timeline: timeline, lists: ListQuery { $0 == "span" ? "7d" : nil })
+        #expect(html.contains("Last 7 days: renewed 1008×"))
+        #expect((200...600).contains(html.components(of: "V").count))
+    }
+
+    @Test func aRowSaysWhatComesNext() {
+        var token = campus
+        (token.state, token.canLogIn) = (.valid, false)
+        token.failing?.nextTryAt = "2026-11-25T12:18:00.000Z"
+        token.failing?.needsPerson = false
+        #expect(page(tokens: [token]).contains("retries in <time datetime=\"2026-11-25T12:18:00.000Z\""))
+        token.failing?.nextTryAt = nil
+        token.failing?.notBefore = "2026-11-25T12:18:00.000Z"
+        #expect(page(tokens: [token]).contains("retries with the next request, not before <time"))
+        #expect(
+            page(tokens: [campus]).contains("<span class=\"next soft\"><code>authgateway login campus</code></span>")
+        )
+        token.failing = nil
+        token.renewsAt = "2026-11-25T12:50:00.000Z"
+        #expect(page(tokens: [token]).contains("renews in <time datetime=\"2026-11-25T12:50:00.000Z\""))
+        (token.state, token.lockedAt) = (.locked, "2026-11-25T11:00:00.000Z")
+        #expect(page(tokens: [token]).contains("since <time datetime=\"2026-11-25T11:00:00.000Z\""))
+    }
+
+    @Test func whatIsTriedAgainByItselfNeedsNobody() {
+        var token = campus
+        token.state = .valid
+        token.failing?.needsPerson = false
+        let html = page(readiness: Readiness(.degraded, reasons: ["campus: x"]), tokens: [token])
+        #expect(html.contains("role=\"status\">Serving · renewals fail</p>"))
+        #expect(html.contains("Tried again by itself") && !html.contains("<h2>Needs you</h2>"))
+        let filtered = page(tokens: [token], lists: ListQuery { $0 == "show" ? "needs" : nil })
+        #expect(filtered.contains("No credential is shown.") && !filtered.contains("id=\"c-campus\""))
+    }
+
+    @Test func theHourIsDrawnForAllRequestsARouteOrAClient() {
+        let counts = Array(repeating: 120, count: 60)
+        let errors = Array(repeating: 0, count: 59) + [60]
+        let traffic = TrafficStatus(route: "box", requests: counts, errors: errors, rejections: errors)
+        let client = ClientTraffic(TrafficStatus(route: "", requests: errors), client: "ci", isRest: nil)
+        let latencies = LatencyStatus(upstreamP50: [40, nil], upstreamP99: [240, 90], gatewayP99: [0.4, nil])
+        let hour = TrafficHour(clients: [client], latencies: latencies, at: now)
+        func shown(_ choice: String?) -> String {
+            let lists = ListQuery { $0 == "traffic" ? choice?[...] : nil }
+            return page(routes: [route("box"), route("b")], traffic: [traffic], hour: hour, lists: lists)
+        }
+        #expect(shown(nil).contains("All requests, last hour: 7200 requests, 60 errors, 60 rejected by the upstream"))
+        #expect(shown("route:box").contains("Route box, last hour: 7200 requests"))
+        #expect(shown("client:ci").contains("Client ci, last hour: 60 requests, 0 errors"))
+        #expect(shown("client:ci").contains("<option value=\"client:ci\" selected>"))
+        #expect(shown("route:none").contains("All requests, last hour"))
+        #expect(shown(nil).contains("<span>2/s</span>") && shown(nil).contains("<span>300 ms</span>"))
+        #expect(shown(nil).contains("upstream p50 40 ms, p99 90 ms · gateway p50 –, p99 0.4 ms"))
+        #expect(shown(nil).contains("<path class=\"bar bad\"") && shown(nil).contains("<path class=\"curve good\""))
+    }
+
+    @Test(
+        "an axis ends at a round number",
+        arguments: [(0, "2/min"), (7, "8/min"), (59, "60/min"), (61, "2/s"), (3600, "60/s"), (660_000, "20000/s")]
+    )
+    func scales(_ peak: Int, _ label: String) {
+        let scale = ChartScale(requestsPerMinute: peak)
+        #expect(scale.labels.first == label && scale.limit >= Double(peak))
+    }
+
+    @Test func mergedRowsStandInTheOrderOfTime() {
+        let late = AuditEntry(id: 9, at: "2026-11-25T12:00:00.000Z", event: "request_failed")
+        let early = AuditEntry(id: 8, at: "2026-11-25T12:00:40.000Z", event: "renewed")
+        #expect(AuditEntry.newestFirst([late, early]).map(\.id) == [8, 9])
     }
 
     @Test(arguments: [

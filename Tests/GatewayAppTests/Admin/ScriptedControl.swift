@@ -46,6 +46,7 @@ final class ScriptedControl: OperationRunner {
         case "GET /api/overview": return .success(overview)
         case "GET /api/routes": return .success(routes)
         case "GET /api/traffic": return .success([TrafficStatus(route: "box", requestsPerSecond: 3.1)])
+        case "GET /api/traffic/hour": return .success(TrafficHour(at: UnixTime(seconds: 1_800_000_000)))
         case "GET /api/expirations": return .success(ends)
         case "GET /api/fleet": return .success(fleet)
         case "GET /api/tokens": return .success(statuses)

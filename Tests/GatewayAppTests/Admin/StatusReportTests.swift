@@ -1,7 +1,7 @@
-import GatewayTokens
 import Testing
 
 @testable import GatewayApp
+@testable import GatewayTokens
 
 @Suite("Status report", .timeLimit(.minutes(5)))
 struct StatusReportTests {
@@ -60,4 +60,31 @@ struct StatusReportTests {
     @Test func anUnknownNameIsNothing() { #expect(names("bix") == nil) }
 
     @Test func whatNeedsAPersonIsNamed() { #expect(Self.report.needing == ["box[user 42]"]) }
+
+    @Test func whatIsTriedAgainByItselfNeedsNobody() {
+        var report = Self.report
+        report.tokens = [Self.failing("box", needsPerson: false), Self.failing("mail", needsPerson: true)]
+        #expect(report.needing == ["mail"])
+    }
+
+    @Test func thePageCountsTheSame() {
+        var report = Self.report
+        report.readiness = Readiness(.degraded, reasons: ["the configuration was refused: g.yaml:3:1"])
+        report.tokens = [Self.failing("mail", needsPerson: false), Self.token("box", .loginRequired)]
+        let items = Attention.items(readiness: report.readiness, tokens: report.tokens, expirations: [])
+        #expect(report.needing == ["box", "The configuration was refused"])
+        #expect(items.filter(\.needsPerson).map(\.name) == report.needing)
+        #expect(report.narrowed(to: "mail")?.needing == [])
+    }
+
+    private static func failing(_ name: String, needsPerson: Bool) -> TokenStatus {
+        var token = token(name)
+        token.failing = TokenStatus.Failing(
+            since: "2026-11-25T12:00:00.000Z",
+            reason: "No.",
+            remedy: "Wait.",
+            needsPerson: needsPerson
+        )
+        return token
+    }
 }

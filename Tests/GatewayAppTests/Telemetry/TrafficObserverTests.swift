@@ -127,6 +127,56 @@ struct TrafficObserverTests {
         #expect(text.contains("gateway_request_duration_seconds_bucket{route=\"open\",le=\"0.025\"} 0\n"))
     }
 
+    @Test func theHourHasClientsAndLatencies() {
+        for _ in 0..<3 {
+            var record = record(route: 0, status: 200, credential: nil)
+            record.timings.reached(.credential, after: 50_000)
+            record.timings.reached(.connection, after: 100_000)
+            record.timings.reached(.response, after: 30_100_000)
+            observer.finished(record)
+        }
+        // No upstream has answered.
+        observer.finished(record(route: 0, status: 502, credential: nil, problem: .upstreamUnreachable))
+        let hour = observer.hour(at: clock.now())
+        #expect(hour.clients.map(\.client) == ["laptop"])
+        #expect(hour.clients.first?.requests.last == 4 && hour.clients.first?.errors.last == 1)
+        let (upstream, gateway) = (hour.latencies.upstreamP50.last ?? nil, hour.latencies.gatewayP99.last ?? nil)
+        #expect((25...50).contains(upstream ?? 0) && (0.05...0.2).contains(gateway ?? 0))
+        // A request counts once.
+        observer.collect()
+        clock.advance(by: .seconds(60))
+        observer.collect()
+        #expect(observer.hour(at: clock.now()).latencies.upstreamP50.compactMap(\.self).count == 1)
+    }
+
+    @Test func whoeverWatchesCredentialsIsToldWhetherTheyAreLetIn() {
+        let told = Watched<[AnsweredCredential]>([])
+        let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let observer = TrafficObserver(
+            audit: audit,
+            usage: .none,
+            feed: feed,
+            metrics: metrics,
+            clock: clock,
+            loggers: TrafficObserver.Loggers(audit: quiet, requests: quiet, access: quiet),
+            logsRequests: false,
+            workers: 1,
+            uses: { uses, _ in told.update { $0 += uses } }
+        )
+        _ = observer.number(of: "box")
+        func key(_ name: String) -> Credential {
+            Credential(name: name, generation: 1, injection: .authorization(scheme: "Bearer", Secret("k")))
+        }
+        let (good, mixed, bad) = (key("good"), key("mixed"), key("bad"))
+        for (credential, status) in [(good, 200), (mixed, 401), (mixed, 404), (bad, 403), (bad, 401)] {
+            observer.finished(record(route: 0, status: status, credential: credential))
+        }
+        observer.finished(record(route: 0, status: 502, credential: bad, problem: .upstreamUnreachable))
+        observer.collect()
+        let found = Dictionary(told.value.map { ($0.credential, $0.isAccepted) }) { $1 }
+        #expect(found == ["good": true, "mixed": true, "bad": false])
+    }
+
     /// Another one for the same routes, with `audit.usage: request`.
     private func keepingRequests() -> TrafficObserver {
         let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

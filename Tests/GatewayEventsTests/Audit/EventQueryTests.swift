@@ -167,42 +167,128 @@ struct RecentEventsTests {
 struct CredentialTimelineTests {
     private let now = UnixTime(rfc3339: "2026-11-25T12:10:00Z") ?? UnixTime(milliseconds: 0)
 
-    private func entry(_ event: TokenEvent.Name, _ at: UnixTime, of credential: String? = "box") -> AuditEntry {
-        AuditEntry(id: 1, at: at.rfc3339, event: event.rawValue, credential: credential)
+    private func entry(
+        _ event: TokenEvent.Name,
+        _ minutes: Int64,
+        of credential: String? = "box",
+        expires: Int64? = nil
+    ) -> AuditEntry {
+        AuditEntry(
+            id: 1,
+            at: (now + .seconds(minutes * 60)).rfc3339,
+            event: event.rawValue,
+            credential: credential,
+            expiresAt: expires.map { (now + .seconds($0 * 60)).rfc3339 }
+        )
     }
 
-    @Test func marksOfOneQuarterStandTogether() {
-        var timeline = CredentialTimeline()
-        timeline.add(entry(.renewalFailed, now))
-        timeline.add(entry(.rejected, now))
-        timeline.add(entry(.renewed, now + .seconds(-3600)))
-        timeline.add(entry(.injected, now))
-        timeline.add(entry(.renewed, now, of: nil))
-        let points = timeline.points(of: "box", at: now)
-        #expect(points.map(\.marks) == [[.renewed], [.rejected, .refused]])
-        #expect(points.last?.at == "2026-11-25T12:00:00.000Z")
-        #expect(timeline.points(of: "other", at: now) == [])
+    private func timeline(_ entries: [AuditEntry]) -> CredentialTimeline {
+        entries.reduce(into: CredentialTimeline()) { $0.add($1) }
     }
 
-    @Test func aDayLaterTheyAreGone() {
-        var timeline = CredentialTimeline()
-        timeline.add(entry(.acquired, now))
-        #expect(timeline.points(of: "box", at: now + .seconds(23 * 3600)).count == 1)
-        #expect(timeline.points(of: "box", at: now + .seconds(24 * 3600 + 900)) == [])
+    /// `odd -60 -30`: the spans of the last day, in minutes before now.
+    private func spans(_ timeline: CredentialTimeline, of credential: String = "box") -> [String] {
+        let strip = timeline.strip(of: credential, from: now + .seconds(-86_400), to: now)
+        return strip.spans.map { span in
+            let (from, to) = ((span.from - now).wholeMilliseconds / 60_000, (span.to - now).wholeMilliseconds / 60_000)
+            return "\(span.kind) \(from) \(to)"
+        }
+    }
+
+    @Test func livesFollowEachOther() {
+        let found = timeline([
+            entry(.acquired, -180), entry(.injected, -170), entry(.renewed, -120), entry(.renewed, -60, of: nil),
+            entry(.renewed, -30),
+        ])
+        #expect(spans(found) == ["odd -180 -120", "even -120 -30", "odd -30 0"])
+        #expect(spans(found, of: "other") == [])
+    }
+
+    @Test func theOrderInWhichTheyAreAddedDoesNotMatter() {
+        let entries = [entry(.acquired, -180), entry(.renewed, -120), entry(.renewed, -30), entry(.locked, -10)]
+        #expect(spans(timeline(entries.reversed())) == spans(timeline(entries)))
+        #expect(spans(timeline(entries + entries)) == spans(timeline(entries)), "a row that comes twice counts once")
+    }
+
+    @Test func aTokenThatExpiresUnusedIsNoFailure() {
+        #expect(spans(timeline([entry(.acquired, -180, expires: -120)])) == ["odd -180 -120"])
+        #expect(spans(timeline([entry(.acquired, -180), entry(.expired, -90)])) == ["odd -180 -90"])
+    }
+
+    @Test func aTokenIsMissingOnceItsRenewalFails() {
+        let failed = [entry(.acquired, -180, expires: -120), entry(.renewalFailed, -130)]
+        #expect(spans(timeline(failed)) == ["odd -180 -120", "missing -120 0"])
+        let renewed = failed + [entry(.acquired, -60)]
+        #expect(spans(timeline(renewed)) == ["odd -180 -120", "missing -120 -60", "even -60 0"])
+        let first = [entry(.acquisitionFailed, -50), entry(.acquisitionFailed, -20)]
+        #expect(spans(timeline(first)) == ["missing -50 0"])
+    }
+
+    @Test func aRejectedTokenIsDeadOnceItsRenewalFails() {
+        let rejected = [entry(.acquired, -180), entry(.rejected, -90)]
+        #expect(spans(timeline(rejected)) == ["odd -180 0"], "a path may reject every token")
+        #expect(
+            spans(timeline(rejected + [entry(.loginRequired, -80)])) == ["odd -180 -80", "missing -80 0"]
+        )
+    }
+
+    @Test func aLockLiesAboveLives() {
+        var found = timeline([entry(.acquired, -180), entry(.locked, -120), entry(.renewed, -100)])
+        #expect(spans(found) == ["odd -180 -120", "locked -120 0"])
+        #expect(found.lockedAt("box") == now + .seconds(-7200))
+        found.add(entry(.unlocked, -60))
+        #expect(spans(found) == ["odd -180 -120", "locked -120 -60", "even -60 0"])
+        #expect(found.lockedAt("box") == nil && found.lockedAt("other") == nil)
+    }
+
+    @Test func aRestartDoesNotEndALife() {
+        let token = entry(.acquired, -180, expires: 60)
+        #expect(spans(timeline([token, entry(.loaded, -60, expires: 60)])) == ["odd -180 0"])
+        #expect(spans(timeline([entry(.loaded, -60, expires: 60)])) == ["odd -60 0"])
+    }
+
+    @Test func staticCredentialsAreAcceptedOrRejected() {
+        var found = CredentialTimeline()
+        for minute in stride(from: Int64(-180), to: -60, by: 1) {
+            found.add(useOf: "key", isAccepted: true, at: now + .seconds(minute * 60))
+        }
+        for minute in stride(from: Int64(-60), to: 0, by: 1) {
+            found.add(useOf: "key", isAccepted: false, at: now + .seconds(minute * 60))
+        }
+        #expect(spans(found, of: "key") == ["odd -180 -60", "missing -60 0"])
+        let strip = found.strip(of: "key", from: now + .seconds(-86_400), to: now)
+        #expect(strip.points.map(\.mark) == [.accepted, .turnedAway], "only changes are kept")
+    }
+
+    @Test func aStaticCredentialThatIsAcceptedAfterAStartToo() {
+        var found = CredentialTimeline()
+        found.add(useOf: "key", isAccepted: true, at: now + .seconds(-600))
+        // Of the log, which is read later.
+        found.add(CredentialTimeline.Event(.accepted, of: "key", at: now + .seconds(-7200)))
+        #expect(spans(found, of: "key") == ["odd -120 0"])
+    }
+
+    @Test func eventsThatFollowEachOtherCloselyAreOne() {
+        let found = timeline((0..<10).map { entry(.renewalFailed, -60 + $0 / 3) })
+        let strip = found.strip(of: "box", from: now + .seconds(-86_400), to: now)
+        #expect(strip.points.count == 1 && strip.points.first?.count ?? 0 >= 4)
     }
 
     @Test func theirNumberIsBounded() {
-        var timeline = CredentialTimeline()
-        for second in stride(from: Int64(0), to: 10 * 86_400, by: 300) {
-            timeline.add(entry(.renewed, now + .seconds(second)))
+        var found = CredentialTimeline()
+        for minute in stride(from: Int64(0), to: 30 * 1440, by: 6) { found.add(entry(.renewed, minute)) }
+        let end = now + .seconds(30 * 86_400)
+        let strip = found.strip(of: "box", from: now, to: end)
+        #expect((700...CredentialTimeline.entryLimit).contains(strip.points.count))
+        #expect(strip.points.last.map { end - $0.at < .seconds(600) } == true, "the oldest ones go")
+        for second in 0..<2000 {
+            let time = now + .seconds(Int64(second) * 5)
+            found.add(useOf: "odd", isAccepted: second.isMultiple(of: 2), at: time)
         }
-        #expect(timeline.points(of: "box", at: now + .seconds(10 * 86_400)).count <= CredentialTimeline.slots)
+        #expect(found.strip(of: "odd", from: now, to: end).points.count < 50)
         for number in 0...CredentialTimeline.credentialLimit {
-            timeline.add(entry(.renewed, now + .seconds(20 * 86_400), of: "app[\(number)]"))
+            found.add(entry(.renewed, 40 * 1440, of: "app[\(number)]"))
         }
-        #expect(
-            timeline.points(of: "box", at: now + .seconds(10 * 86_400)) == [],
-            "the one that was silent longest went"
-        )
+        #expect(spans(found, of: "odd") == [], "the one that was silent longest went")
     }
 }

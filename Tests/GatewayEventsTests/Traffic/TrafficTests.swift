@@ -1,6 +1,7 @@
-import GatewayEvents
 import GatewayHTTP
 import Testing
+
+@testable import GatewayEvents
 
 @Suite(.timeLimit(.minutes(1)))
 struct TrafficTests {
@@ -106,6 +107,46 @@ struct TrafficTests {
         buckets[15] = 1
         #expect(LatencyCounts(buckets).milliseconds(of: 0.5) == 60_000)
         #expect(LatencyCounts().milliseconds(of: 0.5) == nil)
+    }
+
+    @Test func clientsAreToldApart() {
+        var history = TrafficHistory()
+        history.add(counts(7, errors: 1), route: 0, client: "ci", minute: minute)
+        history.add(counts(5), route: 1, client: "ci", minute: minute - 1)
+        history.add(counts(3), route: 0, minute: minute)
+        let clients = history.clients(at: time(minute))
+        #expect(clients.map(\.client) == [nil, "ci"])
+        #expect(clients.last?.requests.suffix(2) == [5, 7] && clients.last?.errors.last == 1)
+        #expect(history.clients(at: time(minute + 60)) == [], "an hour later")
+    }
+
+    @Test func theNumberOfClientsIsBounded() {
+        var history = TrafficHistory()
+        for number in 0..<(TrafficHistory.clientLimit + 50) {
+            history.add(counts(1), route: 0, client: "c\(number)", minute: minute)
+        }
+        let clients = history.clients(at: time(minute))
+        #expect(clients.count == TrafficHistory.clientLimit + 1)
+        #expect(clients.last?.isRest == true && clients.last?.requests.last == 50)
+        history.add(counts(1), route: 0, client: "new", minute: minute + 90)
+        #expect(history.clients(at: time(minute + 90)).map(\.client) == ["new"], "those of earlier hours make room")
+    }
+
+    @Test func latenciesOfUpstreamsAndGatewayAreToldByMinute() {
+        var history = LatencyHistory()
+        var sample = LatencyHistory.Sample()
+        #expect(sample.isEmpty)
+        for _ in 0..<100 { sample.add(upstream: .milliseconds(40), gateway: .microseconds(150)) }
+        sample.add(upstream: .seconds(2), gateway: .milliseconds(3))
+        history.add(sample, minute: minute)
+        let status = history.status(at: time(minute + 1))
+        #expect(status.upstreamP50.count == 60 && status.upstreamP50.last == .some(nil))
+        let (median, tail) = (status.upstreamP50[58] ?? 0, status.gatewayP99[58] ?? 0)
+        #expect((25...50).contains(median) && (0.1...0.2).contains(tail))
+        #expect(history.status(at: time(minute + 60)) == LatencyHistory().status(at: time(minute)))
+        for later in 0..<100 { history.add(sample, minute: minute + Int64(later)) }
+        #expect(history.status(at: time(minute + 99)).upstreamP50.count { $0 != nil } == 60)
+        history.add(sample, minute: minute - 500)
     }
 
     @Test(

@@ -33,6 +33,16 @@ struct RequestRingTests {
         #expect(ring.count == 5)
     }
 
+    @Test func timingsAreReadWithoutTheirRequests() {
+        var ring = RequestRing(capacity: 3)
+        for number: UInt64 in 1...5 { Self.add(number, to: &ring) }
+        var count = 0
+        ring.visitTimings(after: 0) { _ in count += 1 }
+        ring.visitTimings(after: 4) { _ in count += 10 }
+        ring.visitTimings(after: 5) { _ in count += 100 }
+        #expect(count == 13)
+    }
+
     @Test func aReaderGoesOnWhereItWas() {
         var ring = RequestRing(capacity: 4)
         for number: UInt64 in 1...3 { Self.add(number, to: &ring) }

@@ -61,8 +61,8 @@ struct TokenFailureTests {
     @Test(
         "a secret from a variable is corrected and takes a restart, if it is to blame",
         arguments: [
-            ("invalid_client", 401, true, true), (nil, 401, true, true), ("invalid_scope", 400, true, false),
-            (nil, 404, true, false), ("invalid_client", 401, false, false),
+            ("invalid_client", 401, true, true), (nil, 401, true, true), ("invalid_request", 400, true, false),
+            (nil, 400, true, false), ("invalid_client", 401, false, false),
         ] as [(String?, Int, Bool, Bool)]
     )
     func aVariableTakesARestart(_ code: String?, _ status: Int, _ isVariable: Bool, _ isNamed: Bool) {
@@ -75,6 +75,23 @@ struct TokenFailureTests {
         #expect(advised.problem.command == (isNamed ? nil : "refresh me"))
         #expect(advised.problem.detail.hasPrefix("No. \(remedy). The gateway tries again") == isNamed)
         #expect(advised.reason == "No.")
+    }
+
+    @Test(
+        "what another call cannot change is corrected in the configuration",
+        arguments: [
+            (nil, 302, "token_url"), (nil, 404, "token_url"), ("invalid_request", 307, "token_url"),
+            ("invalid_scope", 400, "scopes"), ("unsupported_grant_type", 400, "token_url or the strategy"),
+        ] as [(String?, Int, String)]
+    )
+    func aWrongSettingTakesAReload(_ code: String?, _ status: Int, _ setting: String) {
+        let cause = GatewayProblem.Cause(code: code, httpStatus: status)
+        let failure = TokenFailure(.terminal, problem: GatewayProblem(.credentialMisconfigured, "No.", cause: cause))
+        let origin = SecretOrigin(words: "the environment variable SEC (g.yaml:16)", isVariable: true)
+        let advised = failure.advised(login: nil, refresh: "refresh me", importing: "import me", secret: origin)
+        #expect(advised.remedy == "Correct \(setting) in the configuration file, then reload")
+        #expect(advised.problem.command == "authgateway reload")
+        #expect(advised.reason == "No." && advised.problem.detail.contains("is taken up by itself"))
     }
 
     @Test func aRefusedPasswordIsNotPromisedAnotherTry() {
