@@ -57,7 +57,7 @@ def test_the_readme_begins_with_what_works_from_a_clone():
     assert text.index("make run") < text.index("make test") < text.index("authgateway init") and text.index("make test") < text.index(".deb")
 
 
-PROMISES = ROOT / "docs/correctness.md"
+PROMISES = ROOT / "docs/internals/correctness.md"
 
 
 def promises(text):
@@ -154,7 +154,7 @@ def test_a_page_is_one_session(tmp_path):
 
 
 def test_the_map_of_the_sources_names_what_is_there():
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
     table = text.partition("\n| Target |")[2].partition("\n|---|---|---|\n")[2].partition("\n\n")[0]
     rows = dict(re.findall(r"^\| (\w+) \|(.*)$", table, re.MULTILINE))
     targets = {path.name for path in (ROOT / "Sources").iterdir() if re.match("Gateway|authgateway", path.name)} - {"GatewayTesting"}
@@ -173,7 +173,7 @@ def test_the_map_of_the_sources_names_what_is_there():
 
 
 def test_the_decisions_are_numbered_without_gaps():
-    decisions = sorted(path for path in (ROOT / "docs/adr").glob("*.md") if path.name != "README.md")
+    decisions = sorted(path for path in (ROOT / "docs/internals/adr").glob("*.md") if path.name != "README.md")
     assert [int(path.name.partition("-")[0]) for path in decisions] == list(range(1, len(decisions) + 1))
     for path in decisions:
         title, status = path.read_text(encoding="utf-8").splitlines()[:3:2]

@@ -331,10 +331,19 @@ def run_page(page, folder, text=None, setup="", files=()):
     assert not failures, "\n".join(failures)
 
 
+#: Decisions are about the past: their words are not linted, and their blocks are not run.
+DECISIONS = ("docs", "internals", "adr")
+
+
 def pages():
-    """README.md and the documents, without the decisions, which are about the past."""
+    """README.md and the documents, without the decisions."""
     found = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")]
-    return ["README.md"] + sorted(str(path) for path in found if path.parts[1] != "adr")
+    return ["README.md"] + sorted(str(path) for path in found if path.parts[:3] != DECISIONS)
+
+
+def user_pages():
+    """The pages of people who use the program: `pages` without `docs/internals`, which holds proofs and reasons."""
+    return [page for page in pages() if not page.startswith("docs/internals/")]
 
 
 #: Turns that read like a translation, and what to write in their places.
@@ -354,14 +363,14 @@ FORBIDDEN = {
 def linted():
     """All pages that people read, as paths below the repository: `pages`, the decisions, and those outside of `docs`."""
     outside = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "acceptance/corpus/README.md", "examples/deployments/README.md"]
-    return pages() + outside + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/adr").glob("*.md"))
+    return pages() + outside + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/internals/adr").glob("*.md"))
 
 
 def faults(page, text=None):
     """What the linter finds on a page, or in a text that stands for one: dead links and, outside of decisions, forbidden words."""
     text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
     found = [f"{page}: {link} leads nowhere" for link in links(page, text) if not leads_somewhere(page, link, text)]
-    if page.startswith("docs/adr/"):
+    if page.startswith("docs/internals/adr/"):
         return found
     for number, paragraph in _paragraphs(text):
         words = " ".join(paragraph.split())
