@@ -18,6 +18,7 @@ The info string of a fence steers what a test does with a block:
 
 import contextlib
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -199,9 +200,13 @@ class Session:
             assert match, f"{block.place}: {line!r} is not in the output, or not there\n{self.output}"
             rest = rest[match.end() :]
 
+    def _place(self):
+        """Where the shell is."""
+        return pathlib.Path(f"/proc/{self.shell.pid}/cwd").resolve()
+
     def _move_ports(self):
         """In the configurations that a command wrote."""
-        for path in self.folder.glob("*.yaml"):
+        for path in self._place().glob("*.yaml"):
             text = path.read_text(encoding="utf-8")
             if (moved := self.with_ports(text)) != text:
                 path.write_text(moved, encoding="utf-8")
@@ -246,7 +251,7 @@ class Session:
         status = subprocess.run(
             [BINARY, "status", "--config", config],
             check=False,
-            cwd=self.folder,
+            cwd=self._place(),
             env=self.environment,
             capture_output=True,
             timeout=DEADLINE,
@@ -390,6 +395,13 @@ def _paragraphs(text):
     text = re.sub(r"`[^`\n]*`", "code", _without_blocks(text))
     for match in re.finditer(r"(?:^.*\S.*\n?)+", text, re.MULTILINE):
         yield text.count("\n", 0, match.start()) + 1, match[0]
+
+
+def words(page, text=None):
+    """How many words a reader meets on a page: those of sentences and tables, not those of blocks, and no targets of links."""
+    text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
+    text = re.sub(r"\]\([^()\s]+\)", "]", _without_blocks(text))
+    return len([word for word in text.split() if re.search(r"\w", word)])
 
 
 def links(page, text=None):
