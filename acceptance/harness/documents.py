@@ -18,6 +18,7 @@ The info string of a fence steers what a test does with a block:
 
 import contextlib
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -199,9 +200,13 @@ class Session:
             assert match, f"{block.place}: {line!r} is not in the output, or not there\n{self.output}"
             rest = rest[match.end() :]
 
+    def _place(self):
+        """Where the shell is."""
+        return pathlib.Path(f"/proc/{self.shell.pid}/cwd").resolve()
+
     def _move_ports(self):
         """In the configurations that a command wrote."""
-        for path in self.folder.glob("*.yaml"):
+        for path in self._place().glob("*.yaml"):
             text = path.read_text(encoding="utf-8")
             if (moved := self.with_ports(text)) != text:
                 path.write_text(moved, encoding="utf-8")
@@ -246,7 +251,7 @@ class Session:
         status = subprocess.run(
             [BINARY, "status", "--config", config],
             check=False,
-            cwd=self.folder,
+            cwd=self._place(),
             env=self.environment,
             capture_output=True,
             timeout=DEADLINE,
@@ -331,10 +336,19 @@ def run_page(page, folder, text=None, setup="", files=()):
     assert not failures, "\n".join(failures)
 
 
+#: Decisions are about the past: their words are not linted, and their blocks are not run.
+DECISIONS = ("docs", "internals", "adr")
+
+
 def pages():
-    """README.md and the documents, without the decisions, which are about the past."""
+    """README.md and the documents, without the decisions."""
     found = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")]
-    return ["README.md"] + sorted(str(path) for path in found if path.parts[1] != "adr")
+    return ["README.md"] + sorted(str(path) for path in found if path.parts[:3] != DECISIONS)
+
+
+def user_pages():
+    """The pages of people who use the program: `pages` without `docs/internals`, which holds proofs and reasons."""
+    return [page for page in pages() if not page.startswith("docs/internals/")]
 
 
 #: Turns that read like a translation, and what to write in their places.
@@ -354,14 +368,14 @@ FORBIDDEN = {
 def linted():
     """All pages that people read, as paths below the repository: `pages`, the decisions, and those outside of `docs`."""
     outside = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "acceptance/corpus/README.md", "examples/deployments/README.md"]
-    return pages() + outside + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/adr").glob("*.md"))
+    return pages() + outside + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/internals/adr").glob("*.md"))
 
 
 def faults(page, text=None):
     """What the linter finds on a page, or in a text that stands for one: dead links and, outside of decisions, forbidden words."""
     text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
     found = [f"{page}: {link} leads nowhere" for link in links(page, text) if not leads_somewhere(page, link, text)]
-    if page.startswith("docs/adr/"):
+    if page.startswith("docs/internals/adr/"):
         return found
     for number, paragraph in _paragraphs(text):
         words = " ".join(paragraph.split())
@@ -381,6 +395,13 @@ def _paragraphs(text):
     text = re.sub(r"`[^`\n]*`", "code", _without_blocks(text))
     for match in re.finditer(r"(?:^.*\S.*\n?)+", text, re.MULTILINE):
         yield text.count("\n", 0, match.start()) + 1, match[0]
+
+
+def words(page, text=None):
+    """How many words a reader meets on a page: those of sentences and tables, not those of blocks, and no targets of links."""
+    text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
+    text = re.sub(r"\]\([^()\s]+\)", "]", _without_blocks(text))
+    return len([word for word in text.split() if re.search(r"\w", word)])
 
 
 def links(page, text=None):

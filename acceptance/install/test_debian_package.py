@@ -29,7 +29,7 @@ def test_it_depends_on_the_libraries_of_debian(debian_package):
     packages = {dependency.split()[0] for dependency in needed.split(",")}
     assert {"libsqlite3-0", "libyaml-0-2", "libc6"} <= packages, needed
     assert not any(name.startswith("libswift") for name in packages), "the Swift runtime is linked statically"
-    # Loaded when tokens are in PostgreSQL (docs/adr/0044).
+    # Loaded when tokens are in PostgreSQL (docs/internals/adr/0044).
     assert run("dpkg-deb", "--field", debian_package, "Recommends").strip() == "libpq5" and "libpq5" not in packages
 
 

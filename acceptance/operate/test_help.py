@@ -195,10 +195,19 @@ def test_each_option_of_operations_exists():
             assert written, document
 
 
+TOKEN_TABLE = "| `authgateway token …` |"
+
+
+def token_page():
+    """The one page that has the table."""
+    [page] = [document for document in DOCUMENTS if TOKEN_TABLE in document.read_text()]
+    return page
+
+
 def token_table():
-    """The rows of `authgateway token …` in docs/tokens.md: the commands in the first column."""
-    text = (ROOT / "docs" / "tokens.md").read_text()
-    table = text[text.index("| `authgateway token …` |") :].partition("\n\n")[0]
+    """The rows of `authgateway token …`: the commands in the first column."""
+    text = token_page().read_text()
+    table = text[text.index(TOKEN_TABLE) :].partition("\n\n")[0]
     rows = [row.split("|")[1] for row in table.splitlines()[2:]]
     return [span.split() for row in rows for span in re.findall(r"`([^`]+)`", row)]
 
@@ -212,11 +221,11 @@ def test_the_table_of_token_commands_is_whole():
     for name, options in written.items():
         assert options <= set(commands()[("token", name)].options), name
     # The other way round: what only one of them has is in the table or the text.
-    text = (ROOT / "docs" / "tokens.md").read_text()
+    text = token_page().read_text()
     for name in written:
         special = {option for option in commands()[("token", name)].options if option.startswith("--")}
         for option in special - {"--config", "--help", "--version"}:
-            assert re.search(rf"(?<![\w-]){option}\b", text), f"token {name} {option} is not in docs/tokens.md"
+            assert re.search(rf"(?<![\w-]){option}\b", text), f"token {name} {option} is not in {token_page().name}"
 
 
 def test_each_command_is_in_the_documents():

@@ -152,7 +152,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "The request is not valid HTTP, or two recipients could read it in different ways.",
                 .client,
-                "Correct what the detail names. docs/http-strictness.md lists what is refused.",
+                "Correct what the detail names. docs/internals/http-strictness.md lists what is refused.",
                 "authgateway explain ID"
             )
         case .methodRefused:

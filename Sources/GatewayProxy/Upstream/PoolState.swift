@@ -34,7 +34,7 @@ struct PoolState: ~Copyable, Sendable {
         var shareCheckPeriod: Duration = .milliseconds(100)
         /// The longest life of a connection: after a change of DNS no old address is used for longer.
         var maximumAge: Duration = .seconds(600)
-        /// To look at a connection before its use costs a system call (docs/adr/0025, 0057). One that was read empty so short a time
+        /// To look at a connection before its use costs a system call (docs/internals/adr/0025, 0057). One that was read empty so short a time
         /// ago is not looked at, nor is one that was in the last two turns of a loop that does not rest.
         var freshness: Duration = .milliseconds(5)
         /// A connection that has rested for less is not given away: the client that was just answered may ask again.
