@@ -11,7 +11,8 @@ from harness.schema import all_keys
 def written():
     """The pages as they stand there, by their paths below docs/reference."""
     folder = reference_page.FOLDER
-    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.md")}
+    texts = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.md")}
+    return {name: text for name, text in texts.items() if name not in reference_page.OTHERS}
 
 
 def anchors(text):

@@ -10,6 +10,8 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs/reference"
 INDEX = "README.md"
+#: Pages of the folder that other programs write.
+OTHERS = {"presets.md"}
 KEYS = ROOT / "schema/keys.json"
 EXAMPLES = ROOT / "examples/strategies"
 #: How the path of a credential's key begins.
@@ -23,7 +25,7 @@ Every key of `gateway.yaml`, with its type, default and meaning. `authgateway co
 authgateway config explain limits.drain
 ```
 
-[Configuration](../configuration.md) is the guide. These pages are made from the keys that the program declares (`make schema`).
+[Configuration](../configuration.md) is the guide, and [the list of presets](presets.md) is beside these pages. These pages are made from the keys that the program declares (`make schema`).
 
 ## How to read the tables
 
@@ -67,6 +69,12 @@ def pages_of(key):
 def parent(key):
     """The path of the block that a key stands in; empty for a key of the document."""
     return key["path"].rpartition(".")[0].removesuffix("[]")
+
+
+def strategy_places():
+    """Where each strategy is described, below docs/strategies: the page, and the heading that is its name."""
+    pages = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs/strategies").glob("*.md"))}
+    return {name: f"{page}#{name}" for page, text in pages.items() for name in re.findall(r"^## ([a-z0-9_]+)$", text, re.MULTILINE)}
 
 
 def escaped(text):
@@ -168,10 +176,11 @@ def block_pages(keys):
 
 def strategy_pages(keys):
     """A page for each strategy, with all its keys: those of several strategies stand on each of their pages."""
+    places = strategy_places()
     for name in sorted({name for key in keys for name in key["strategies"]}):
         own = [key for key in keys if name in key["strategies"]]
         example = (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8").partition("\n")[2]
-        intro = [f"The keys of a credential with `strategy: {name}`. [Strategies](../../strategies/README.md) says when to use it.", ""]
+        intro = [f"The keys of a credential with `strategy: {name}`. [Strategies](../../strategies/{places[name]}) says when to use it.", ""]
         intro += ["```yaml", *example.rstrip().split("\n"), "```", ""]
         intro += ["Every credential can also have [`preset`, `with` and `vend`](../credentials.md).", ""]
         yield Page(f"strategies/{name}.md", name, own, intro)
@@ -196,7 +205,7 @@ def pages(keys):
 def write(keys):
     texts = pages(keys)
     for path in FOLDER.rglob("*.md"):
-        if str(path.relative_to(FOLDER)) not in texts:
+        if str(path.relative_to(FOLDER)) not in {*texts, *OTHERS}:
             path.unlink()
     for name, text in texts.items():
         (FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
