@@ -412,7 +412,7 @@ def links(page, text=None):
 
 
 def leads_somewhere(page, link, text=None):
-    """The file is there, and the heading behind `#`, as GitHub names headings."""
+    """The file is there, and what stands behind `#`: a heading, as GitHub names headings, or `<a id="NAME"></a>`."""
     path, _, anchor = link.partition("#")
     file = (ROOT / page).parent / path if path else ROOT / page
     if not file.exists() and (path or text is None):
@@ -421,4 +421,5 @@ def leads_somewhere(page, link, text=None):
         return True
     target = file.read_text(encoding="utf-8") if path or text is None else text
     headings = re.findall(r"^#+ (.*)$", _without_blocks(target), re.MULTILINE)
-    return anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    named = set(re.findall(r'<a id="([^"]+)"></a>', target))
+    return anchor in named | {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -186,7 +186,7 @@ extension RecipeStrategy {
             "The first token, for a login that needs a person.",
             example: "token: {env: FIRST_TOKEN}\nrenewal: {env: FIRST_RENEWAL}"
         ),
-        "login_hint": KeyMeaning("What tells that person what to do.", example: "Log in at https://portal.example.com"),
+        "login_hint": KeyMeaning("Instructions for that person.", example: "Log in at https://portal.example.com"),
     ]) { own, _ in own }
 
     private static let steps: [String: KeyMeaning] = [
@@ -195,11 +195,11 @@ extension RecipeStrategy {
             example: "- url: https://portal.example.com/login\n  outputs: {token: /data/token}"
         ),
         "refresh": KeyMeaning(
-            "The requests that renew it. When they are refused, acquire is tried.",
+            "The requests that renew the token. If they are refused, acquire is tried.",
             example: "- url: https://portal.example.com/refresh\n  outputs: {token: /data/token}"
         ),
         "revoke": KeyMeaning(
-            "The requests that make the authority forget it.",
+            "The requests that revoke the token.",
             example: "- method: DELETE\n  url: https://portal.example.com/session"
         ),
     ]

@@ -357,11 +357,11 @@ extension SessionRefreshStrategy {
         "client_name"
     ).merging([
         "login": KeyMeaning(
-            "Where a person logs in, and the path that the login ends on.",
+            "The login page, and the path where a login ends.",
             example: "path: /portal/login\ntoken_path: /portal/token"
         ),
         "refresh": KeyMeaning(
-            "The request that buys the next pair of tokens.",
+            "The request that gets the next pair of tokens.",
             example: "path: /portal/refresh\nsession_token: {header: X-Session-Token}"
         ),
         "revoke": KeyMeaning(
@@ -369,11 +369,15 @@ extension SessionRefreshStrategy {
             example: "path: /portal/revoke\nmethod: POST"
         ),
         "response": KeyMeaning(
-            "Where the answer has the tokens, as JSON pointers (RFC 6901).",
+            "Where the response has the tokens, as JSON pointers (RFC 6901).",
             default: "{access_token: /access_token, session_token: /session_token, expires_in: /expires_in}",
             example: "access_token: /data/access_token\nsession_token: /data/session_token"
         ),
-        "rotate": KeyMeaning("Whether the session token changes, too.", default: "both", example: "access_only"),
+        "rotate": KeyMeaning(
+            "Whether a renewal replaces the session token as well.",
+            default: "both",
+            example: "access_only"
+        ),
         "status": KeyMeaning(
             "What a status of the authorizer means.",
             default: "{success: [2xx], terminal: [400], transient: [408, 429, 5xx]}",

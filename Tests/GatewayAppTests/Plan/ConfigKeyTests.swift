@@ -166,6 +166,7 @@ struct ConfigKeyTests {
 
                   type:     a size from 1KiB to 1MiB
                   default:  32KiB
+                  page:     docs/reference/limits.md#limits.header_bytes
 
                   Example:
 
@@ -174,6 +175,16 @@ struct ConfigKeyTests {
 
                 """
         )
+    }
+
+    @Test(arguments: [
+        ("workers", "README.md#workers"), ("routes", "routes.md#routes"),
+        ("listeners.proxy[0].tls.ca", "listeners.md#listeners.proxy.tls.ca"),
+        ("bearer.token", "strategies/bearer.md#credentials.NAME.token"),
+    ])
+    func theTextNamesItsPlaceInTheReference(_ query: String, _ place: String) throws {
+        guard case .found(let keys) = Self.search.find(query) else { throw Missing() }
+        #expect(keys.first?.text.contains("\n  page:     docs/reference/\(place)\n") == true)
     }
 
     private struct Missing: Error {}
