@@ -115,7 +115,7 @@ def terminal(stage):
             # Rows are written behind the requests.
             stage.run("sleep 1.5")
         say(command, prompt="$ ", pause=0.4)
-        for number, line in enumerate(stage.run(command.replace("curl ", "curl -sS ")).splitlines()):
+        for number, line in enumerate(stage.run(command).splitlines()):
             say(line.rstrip(), pause=0.5 if number == 0 else 0.0)
         rows.append(("", "", "", delay))
     return svg(rows[:-1])
