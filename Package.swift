@@ -199,7 +199,7 @@ if Context.environment["AUTHGATEWAY_BENCHMARKS"] != nil {
             path: "Benchmarks/Micro/GatewayBenchmarks",
             swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
         ),
-        // How often a fleet calls its authorities: docs/fleet.md.
+        // How often a fleet calls authorization servers: docs/internals/fleet.md.
         .executableTarget(
             name: "GatewayRenewalLoad",
             dependencies: ["GatewayTokens"],
