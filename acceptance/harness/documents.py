@@ -398,9 +398,9 @@ def _paragraphs(text):
 
 
 def words(page, text=None):
-    """How many words a reader meets on a page: those of sentences and tables, not those of blocks, and no targets of links."""
+    """How many words a reader meets on a page: those of sentences and tables, not those of blocks, and no targets or anchors of links."""
     text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
-    text = re.sub(r"\]\([^()\s]+\)", "]", _without_blocks(text))
+    text = re.sub(r"\]\([^()\s]+\)|<a [^>]*></a>", "]", _without_blocks(text))
     return len([word for word in text.split() if re.search(r"\w", word)])
 
 
