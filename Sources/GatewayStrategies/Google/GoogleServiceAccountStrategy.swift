@@ -51,7 +51,7 @@ struct GoogleServiceAccountStrategy: AuthStrategy {
 extension GoogleServiceAccountStrategy {
     static let meanings: [String: KeyMeaning] = [
         "service_account": KeyMeaning(
-            "The JSON key of the service account, or a secret that holds its text.",
+            "The JSON key of the service account, or a secret that holds its contents.",
             type: "a path, or a secret",
             example: "service-account.json"
         ),
