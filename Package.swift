@@ -80,10 +80,10 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
     ],
     targets: [
-        // A target is a concept (docs/architecture.md), the lowest first; each imports earlier ones only.
+        // A target is a concept (docs/internals/architecture.md), the lowest first; each imports earlier ones only.
         target("GatewayHTTP", []),
         target("GatewayEvents", ["GatewayHTTP"]),
-        // Compiled with the header of libpq, which is loaded when a configuration needs it (docs/adr/0044).
+        // Compiled with the header of libpq, which is loaded when a configuration needs it (docs/internals/adr/0044).
         .target(name: "CPostgreSQL", path: "Sources/CPostgreSQL"),
         target("GatewayFiles", ["GatewayHTTP", "CPostgreSQL", grdb, sqlite]),
         .systemLibrary(
@@ -129,7 +129,7 @@ let package = Package(
         .target(name: "CPresets", path: "Sources/CPresets", exclude: ["presets"]),
         // A place in the program that a release build writes its commit and its toolchain to.
         .target(name: "CBuildRecord", path: "Sources/CBuildRecord"),
-        // Linked, never imported: it keeps 34 MB of languages and calendars out of the program (docs/adr/0027).
+        // Linked, never imported: it keeps 34 MB of languages and calendars out of the program (docs/internals/adr/0027).
         .target(name: "CICUData", path: "Sources/CICUData"),
         .executableTarget(
             name: "authgateway",
@@ -199,7 +199,7 @@ if Context.environment["AUTHGATEWAY_BENCHMARKS"] != nil {
             path: "Benchmarks/Micro/GatewayBenchmarks",
             swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
         ),
-        // How often a fleet calls its authorities: docs/fleet.md.
+        // How often a fleet calls authorization servers: docs/internals/fleet.md.
         .executableTarget(
             name: "GatewayRenewalLoad",
             dependencies: ["GatewayTokens"],

@@ -1,7 +1,7 @@
 """How many of the gateway's own records in the optimisation profile match the code of the last release build.
 
 A record says how often the code of one function ran. The compiler uses it only for a function of that name whose branches are
-the same; any other function it optimizes as without a profile (docs/adr/0021).
+the same; any other function it optimizes as without a profile (docs/internals/adr/0021).
 
 `record` reads the output of a release build with `-pgo-view-counts=text`, in which the compiler names each function whose
 record it used. A build compiles only modules that have changed, so the names of other modules are kept from earlier builds.
@@ -72,7 +72,7 @@ def report(profile, sources, state):
     percent = 100 * used // total
     print(f"profile: {used} of {total} records of the gateway's own code are used ({percent} %)")
     if percent < ENOUGH:
-        print(f"profile: warning: fewer than {ENOUGH} %. A release needs more: `make profile` counts anew (docs/adr/0021)")
+        print(f"profile: warning: fewer than {ENOUGH} %. A release needs more: `make profile` counts anew (docs/internals/adr/0021)")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Every figure of docs/performance.md, measured on this machine in one go and written there.
+"""Every figure of docs/internals/performance.md, measured on this machine in one go and written there.
 
 Usage: report.py [--gateway PATH] [--plain PATH] [--rounds 9] [--only-plain] [--print]
 """
@@ -19,7 +19,7 @@ from side_by_side import between, compare
 #: Under each load in each round. In much less, connections that are opened and first requests would be part of the p99.
 SECONDS = 4
 ORDER = ["nginx", "haproxy", "envoy", "caddy", "mitmproxy", "gateway"]
-#: The release, built without the optimization profile (docs/adr/0021).
+#: The release, built without the optimization profile (docs/internals/adr/0021).
 PLAIN = "gateway without profile"
 PLAIN_TITLE = "Without the optimization profile, one worker"
 HEADER = "| load | proxy | CPU µs/request | over nginx | requests/s | p50 µs | p99 µs | over nginx | peak MiB |\n|---|---|---|---|---|---|---|---|---|"
@@ -183,7 +183,7 @@ def main():
         loads = ["c32", "c256"]
         return PLAIN_TITLE, loads, compare({**gateway, PLAIN: options.plain}, loads, ["nginx"], rounds, SECONDS)
 
-    place = proxies.ROOT / "docs/performance.md"
+    place = proxies.ROOT / "docs/internals/performance.md"
     if options.only_plain:
         title, loads, results = without_profile()
         text = with_section(place.read_text(encoding="utf-8"), title, table(results, loads))

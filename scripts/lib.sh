@@ -120,7 +120,7 @@ scratch() {
     packages=$(grep -E '\.package\(|swift-tools-version' Package.swift)
     folder=$objects/build/$(printf '%s\n%s\n' "$(swift --version 2>/dev/null)" "$packages" | digest)-$variant
     if [ "$variant" = dist ]; then
-        # The compiler writes the lengths of some paths into the program, if not the paths: docs/adr/0037.
+        # The compiler writes the lengths of some paths into the program, if not the paths: docs/internals/adr/0037.
         [ ${#folder} -le 120 ] || fail "the path $folder is too long for a release; check the sources out into a folder with a shorter path"
         while [ ${#folder} -lt 120 ]; do folder+=-; done
     fi
@@ -214,7 +214,7 @@ lay_release() {
     [ "$product" != authgateway ] || size_step
 }
 
-# The same program without the profile, to tell what that gains (docs/performance.md); in the scratch folder `plain`.
+# The same program without the profile, to tell what that gains (docs/internals/performance.md); in the scratch folder `plain`.
 plain_release() { optimized_release plain "" --product authgateway; }
 
 # `optimized_release VARIANT PROFILE OPTIONS...`
@@ -248,7 +248,7 @@ optimized_release() {
     rm -f "$log"
 }
 
-# `profile_match record|report VARIANT`: how many records of the profile the last release build used; docs/adr/0021.
+# `profile_match record|report VARIANT`: how many records of the profile the last release build used; docs/internals/adr/0021.
 profile_match() {
     python3 Benchmarks/profile_match.py "$1" Benchmarks/release.proftext Sources "$(scratch "$2")/profile-match.json"
 }
@@ -272,7 +272,7 @@ strip_release() {
     local bytes
     bytes=$(wc -c <"$program")
     printf '%s\n' "$bytes" >"$objects/build/program-size"
-    [ "$bytes" -lt 80000000 ] || fail "$program has $((bytes / 1000000)) MB, which is a fault: is the data of ICU in it again? See docs/adr/0027"
+    [ "$bytes" -lt 80000000 ] || fail "$program has $((bytes / 1000000)) MB, which is a fault: is the data of ICU in it again? See docs/internals/adr/0027"
 }
 
 # Prints how much the last build of the program has grown since the last release, where that is more than 2 %.
@@ -548,12 +548,12 @@ lint_environment() {
 # Prints where the proxies are that ask the gateway in acceptance tests.
 engines_folder() { printf '%s/engines-%s\n' "$cache" "$( (python3 --version && cat acceptance/requirements-engines.txt) | digest)"; }
 
-# Exclusive access is checked while it runs by the debug build, which all tests use; docs/adr/0016.
+# Exclusive access is checked while it runs by the debug build, which all tests use; docs/internals/adr/0016.
 release_build() {
     local variant=$1 folder
     shift
     folder=$(scratch "$variant")
-    # No path of this machine is in the program or in its symbols, so that two folders make the same bytes (docs/adr/0037). The
+    # No path of this machine is in the program or in its symbols, so that two folders make the same bytes (docs/internals/adr/0037). The
     # libraries of an unpacked release lie in lib/authgateway, beside bin; the loader expands $ORIGIN.
     # shellcheck disable=SC2016
     in_scratch "$variant" build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked \
@@ -563,7 +563,7 @@ release_build() {
         --disable-local-rpath -Xlinker '-rpath=$ORIGIN/../lib/authgateway' "$@"
 }
 
-# Prints where the counts are that tell the optimizer which code of the request path runs how often; docs/adr/0021. Prints
+# Prints where the counts are that tell the optimizer which code of the request path runs how often; docs/internals/adr/0021. Prints
 # nothing where the toolchain cannot use them.
 release_profile() {
     local variant=${1:-main} text=Benchmarks/release.proftext tool folder profile
@@ -586,7 +586,7 @@ release_profile() {
 }
 
 # Prints where the names of the functions are that run while the gateway serves, for the linker to lay them side by side;
-# docs/adr/0022. Prints nothing where the toolchain has no linker that takes them.
+# docs/internals/adr/0022. Prints nothing where the toolchain has no linker that takes them.
 release_order() {
     local text=Benchmarks/release.order order
     [ "$(uname)" = Linux ] && [ -x "$(toolchain_folder)/ld.lld" ] && [ -s "$text" ] || return 0

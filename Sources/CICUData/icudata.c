@@ -1,6 +1,6 @@
 #include <stdint.h>
 
-// The archive of ICU data, empty (ICU: the header of udata.h, then a table of contents). docs/adr/0027.
+// The archive of ICU data, empty (ICU: the header of udata.h, then a table of contents). docs/internals/adr/0027.
 //
 // ICU's own archive is 34 MB, two fifths of the program: languages, calendars and collations, none of which a gateway uses.
 // The linker takes this one because it comes before the libraries. The name holds the ICU version of the toolchain: with another

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 package import GatewayEvents
 import GatewayFiles
-import GatewayHTTP
+package import GatewayHTTP
 
 /// Reads the audit log through a connection that cannot write; works while the gateway runs and while it does not.
 package final class AuditReader: Sendable {

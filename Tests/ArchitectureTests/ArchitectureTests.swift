@@ -114,7 +114,7 @@ struct ArchitectureTests {
         #expect(SecretReaders.files.subtracting(files) == [], "no longer a reader of secrets: take it off the list")
     }
 
-    /// The release has no languages, calendars and zones for them (docs/adr/0027).
+    /// The release has no languages, calendars and zones for them (docs/internals/adr/0027).
     @Test func nothingNeedsTheDataOfICU() throws {
         let places = try tree.places(
             matching: #"\b(\w*DateFormatter|NumberFormatter|Calendar|TimeZone|Locale|NSRegularExpression|localized\w+)"#

@@ -1,4 +1,4 @@
-/// Which target may import which, and what else: the map of docs/architecture.md. A row changes only together with an ADR.
+/// Which target may import which, and what else: the map of docs/internals/architecture.md. A row changes only together with an ADR.
 enum ImportTable {
     /// Lowest first. A target may import those before it.
     static let order = [

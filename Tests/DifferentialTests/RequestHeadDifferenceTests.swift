@@ -43,7 +43,7 @@ struct RequestHeadDifferenceTests {
         let document = try Self.document()
         for (reason, number) in stricter.sorted(by: { $0.key < $1.key }) {
             print("stricter: \(reason): \(number)")
-            #expect(document.contains("| \(reason) |"), "docs/http-strictness.md does not list it")
+            #expect(document.contains("| \(reason) |"), "docs/internals/http-strictness.md does not list it")
         }
     }
 
@@ -60,6 +60,6 @@ struct RequestHeadDifferenceTests {
     private static func document() throws -> String {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        return try String(contentsOf: root.appendingPathComponent("docs/http-strictness.md"), encoding: .utf8)
+        return try String(contentsOf: root.appendingPathComponent("docs/internals/http-strictness.md"), encoding: .utf8)
     }
 }

@@ -1,5 +1,6 @@
 """Every command and every configuration that the documents show works as it stands there (acceptance/harness/documents.py)."""
 
+import pathlib
 import re
 
 import pytest
@@ -19,6 +20,10 @@ INSTALL = "docs/install.md"
 def test_a_page_works_from_top_to_bottom(page, tmp_path):
     setup = SETUP / page.rpartition("/")[2]
     documents.run_page(page, tmp_path, setup=setup.read_text(encoding="utf-8") if setup.exists() else "")
+
+
+def test_what_stands_before_a_page_belongs_to_one():
+    assert {path.name for path in SETUP.iterdir()} <= {page.rpartition("/")[2] for page in PAGES}
 
 
 def test_each_block_names_its_language():
@@ -57,7 +62,64 @@ def test_the_readme_begins_with_what_works_from_a_clone():
     assert text.index("make run") < text.index("make test") < text.index("authgateway init") and text.index("make test") < text.index(".deb")
 
 
-PROMISES = ROOT / "docs/correctness.md"
+#: Made from what the program says, to look things up in.
+GENERATED = re.compile(r"docs/reference(/.*)?\.md")
+#: How many words all pages of users may have.
+WORDS = 25_000
+
+
+def test_users_have_little_to_read():
+    counts = {page: documents.words(page) for page in documents.user_pages() if not GENERATED.fullmatch(page)}
+    assert sum(counts.values()) <= WORDS, "\n".join(f"{count:6} {page}" for page, count in sorted(counts.items(), key=lambda each: -each[1]))
+    assert counts["README.md"] <= 900
+
+
+def test_words_are_those_of_sentences_and_tables():
+    text = "# One two\n\nThree [four five](page.md#six) - `six`.\n\n| seven |\n|---|\n| eight |\n\n```sh\nnine\n```\n"
+    assert documents.words("page.md", text) == 8
+
+
+def test_the_comparison_of_the_readme_is_short():
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n| | AuthGateway |")[2].partition("\n\n")[0]
+    assert len(table.splitlines()[2:]) == 6
+
+
+def test_the_indices_lead_to_each_page():
+    """docs/README.md to those of users, the other one to what is behind them."""
+    for index, folder in {"docs/README.md": "docs", "docs/internals/README.md": "docs/internals"}.items():
+        pages = {path.name for path in (ROOT / folder).glob("*.md")} - {"README.md"}
+        assert pages - {link.partition("#")[0] for link in documents.links(index)} == set(), index
+
+
+def test_pages_that_other_files_name_are_there():
+    """In code, messages, scripts and tests, as a path from the root: a page, or a decision by its number."""
+    folders = [".ci", ".github", "Benchmarks", "Sources", "Tests", "acceptance", "examples", "packaging", "scripts"]
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*")] + list(ROOT.iterdir())
+    named = {}
+    for path in files:
+        if not path.is_file() or path.name == "CHANGELOG.md" or path.suffix in (".pyc", ".proftext", ".order"):
+            continue
+        text = path.read_bytes().decode(errors="replace")
+        for name in re.findall(r"(?<![\w/.-])docs/(?:[\w/-]+\.md|(?:internals/)?adr/\d{4})", text):
+            named.setdefault(name, path.relative_to(ROOT))
+    # What tests of the linter make up.
+    named.pop("docs/page.md")
+    assert len(named) > 15
+    assert {name: place for name, place in named.items() if not list(ROOT.glob(f"{name}*"))} == {}
+
+
+def test_pictures_are_small_and_shown():
+    shown = {pathlib.Path(link).name for page in documents.user_pages() for link in documents.links(page)}
+    pictures = list((ROOT / "docs/images").iterdir())
+    assert {picture.name for picture in pictures} <= shown
+    for picture in pictures:
+        assert picture.stat().st_size < 150_000, picture
+    # Readers choose light or dark, and whether something moves.
+    recording = (ROOT / "docs/images/terminal.svg").read_text(encoding="utf-8")
+    assert "prefers-color-scheme: dark" in recording and "prefers-reduced-motion" in recording and "<title>" in recording
+
+
+PROMISES = ROOT / "docs/internals/correctness.md"
 
 
 def promises(text):
@@ -154,7 +216,7 @@ def test_a_page_is_one_session(tmp_path):
 
 
 def test_the_map_of_the_sources_names_what_is_there():
-    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
     table = text.partition("\n| Target |")[2].partition("\n|---|---|---|\n")[2].partition("\n\n")[0]
     rows = dict(re.findall(r"^\| (\w+) \|(.*)$", table, re.MULTILINE))
     targets = {path.name for path in (ROOT / "Sources").iterdir() if re.match("Gateway|authgateway", path.name)} - {"GatewayTesting"}
@@ -173,7 +235,7 @@ def test_the_map_of_the_sources_names_what_is_there():
 
 
 def test_the_decisions_are_numbered_without_gaps():
-    decisions = sorted(path for path in (ROOT / "docs/adr").glob("*.md") if path.name != "README.md")
+    decisions = sorted(path for path in (ROOT / "docs/internals/adr").glob("*.md") if path.name != "README.md")
     assert [int(path.name.partition("-")[0]) for path in decisions] == list(range(1, len(decisions) + 1))
     for path in decisions:
         title, status = path.read_text(encoding="utf-8").splitlines()[:3:2]

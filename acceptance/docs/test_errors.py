@@ -20,7 +20,7 @@ def test_the_list_and_the_page_have_the_same_entries():
     codes = [code for entry in entries() for code in entry["codes"]]
     assert len(codes) > 90
     for code in codes:
-        assert re.search(rf"^(### {code}|.*`{code}`.*)$", page, re.MULTILINE), code
+        assert re.search(rf"^\|.*`{code}`.*\|$", page, re.MULTILINE), code
         assert re.search(rf"^{code} ", listed, re.MULTILINE), code
     for entry in entries():
         assert entry["advice"]["remedy"] in page, entry

@@ -12,7 +12,7 @@ def test_the_documents_have_no_dead_links_and_no_forbidden_words():
         "See [this](nowhere.md).": [f"{PAGE}: nowhere.md leads nowhere"],
         "See [this](security.md#no-such-heading).": [f"{PAGE}: security.md#no-such-heading leads nowhere"],
         "See [this](#below).\n\n```sh\n# Below\n```\n": [f"{PAGE}: #below leads nowhere"],
-        "# Below\n\nSee [this](#below), [that](architecture.md#targets), [others](adr/) and `nobody's`.": [],
+        "# Below\n\nSee [this](#below), [that](internals/architecture.md#targets), [others](internals/adr/) and `nobody's`.": [],
     }
     for text, expected in planted.items():
         assert [fault.partition("; write: ")[0] for fault in documents.faults(PAGE, text)] == expected, text

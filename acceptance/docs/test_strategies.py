@@ -1,4 +1,4 @@
-"""docs/strategies has a page for each strategy of the schema, with its presets and what goes wrong."""
+"""docs/strategies describes each strategy of the schema, with a configuration, a request, and what goes wrong."""
 
 import json
 import re
@@ -8,56 +8,52 @@ from harness import preset_page
 from harness.documents import blocks, links
 from harness.examples import ROOT
 from harness.gateway import command
+from harness.reference_page import strategy_places
 from harness.schema import SCHEMA
 
 #: As the schema has them.
 STRATEGIES = [choice["if"]["properties"]["strategy"]["const"] for choice in SCHEMA["$defs"]["credential"]["else"]["allOf"]]
-HEADINGS = ["Example", "Presets", "Keys", "What is sent", "Renewal", "What goes wrong", "Limits"]
+PAGES = sorted(f"docs/strategies/{path.name}" for path in (ROOT / "docs/strategies").glob("*.md"))
 
 
-def page(strategy):
-    return (preset_page.STRATEGIES / f"{strategy}.md").read_text(encoding="utf-8")
+def section(strategy):
+    """What stands below the heading of the strategy, with the page that has it."""
+    page = f"docs/strategies/{strategy_places()[strategy].partition('#')[0]}"
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return page, text.partition(f"\n## {strategy}\n")[2].partition("\n## ")[0]
 
 
-def section(strategy, heading):
-    return page(strategy).partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-
-
-def test_each_strategy_has_a_page():
-    assert sorted(preset_page.strategy_pages()) == sorted(STRATEGIES)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_page_has_the_same_sections_as_the_others(strategy):
-    assert page(strategy).startswith(f"# {strategy}\n")
-    assert re.findall(r"^## (.*)$", page(strategy), re.MULTILINE) == HEADINGS
+def test_each_strategy_has_one_section():
+    headings = [heading for page in PAGES for heading in re.findall(r"^## ([a-z0-9_]+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)]
+    assert sorted(headings) == sorted(STRATEGIES)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_page_shows_a_whole_configuration_with_the_strategy_and_a_request(strategy):
-    [config] = [block for block in blocks(f"docs/strategies/{strategy}.md") if block.is_whole]
+def test_a_section_shows_a_whole_configuration_with_the_strategy_and_a_request(strategy):
+    page, text = section(strategy)
+    [config] = [block for block in blocks(page, text) if block.is_whole]
     assert re.search(rf"\bstrategy: {strategy}\b" if strategy != "none" else "auth: none\n", config.text)
-    assert re.search(r"^(GET|POST) /\S* HTTP/1.1$", section(strategy, "What is sent"), re.MULTILINE)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_page_names_the_presets_of_the_strategy(strategy):
-    advice = "write it again: python acceptance/harness/preset_page.py"
-    [found] = preset_page.SECTION.findall(page(strategy))
-    assert found == preset_page.section(strategy, preset_page.known()), advice
+    assert re.search(r"^(GET|POST) /\S* HTTP/1.1$", text, re.MULTILINE)
 
 
 def test_each_preset_has_a_strategy_of_the_schema():
     assert {preset["strategy"] for preset in preset_page.known()} <= set(STRATEGIES)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_what_goes_wrong_are_codes_that_the_program_knows(strategy):
+@pytest.mark.parametrize("page", PAGES)
+def test_what_goes_wrong_are_codes_that_the_program_knows(page):
     known = {code for entry in json.loads(command("explain-error", "--json", cwd=ROOT).stdout) for code in entry["codes"]}
-    named = re.findall(r"\[`([\w-]+)`\]\(\.\./errors\.md", section(strategy, "What goes wrong"))
-    assert named and set(named) <= known, set(named) - known
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"\[`([\w-]+)`\]\(\.\./errors\.md", text)
+    assert (named or page == "docs/strategies/README.md") and set(named) <= known, set(named) - known
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_index_leads_to_each_page(strategy):
-    assert f"{strategy}.md" in links("docs/strategies/README.md")
+def test_the_index_leads_to_each_section(strategy):
+    assert strategy_places()[strategy] in links("docs/strategies/README.md")
+
+
+@pytest.mark.parametrize("strategy", [strategy for strategy in STRATEGIES if strategy != "none"])
+def test_the_reference_has_a_page_for_each_strategy(strategy):
+    text = (ROOT / f"docs/reference/strategies/{strategy}.md").read_text(encoding="utf-8")
+    assert f"](../../strategies/{strategy_places()[strategy]})" in text

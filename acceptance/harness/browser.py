@@ -87,9 +87,10 @@ class Browser:
         self._call("Input.dispatchKeyEvent", self.session, type="keyDown", **event)
         self._call("Input.dispatchKeyEvent", self.session, type="keyUp", key=key, code=key)
 
-    def picture(self, path):
-        """Of the whole page, as PNG."""
-        shot = self._call("Page.captureScreenshot", self.session, format="png", captureBeyondViewport=True)
+    def picture(self, path, size=None):
+        """Of the whole page, or of a width and height from its top left corner on, as PNG."""
+        clip = {"clip": {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}} if size else {}
+        shot = self._call("Page.captureScreenshot", self.session, format="png", captureBeyondViewport=True, **clip)
         pathlib.Path(path).write_bytes(base64.b64decode(shot["data"]))
 
     def run(self, script):

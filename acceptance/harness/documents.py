@@ -18,6 +18,7 @@ The info string of a fence steers what a test does with a block:
 
 import contextlib
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -199,9 +200,13 @@ class Session:
             assert match, f"{block.place}: {line!r} is not in the output, or not there\n{self.output}"
             rest = rest[match.end() :]
 
+    def _place(self):
+        """Where the shell is."""
+        return pathlib.Path(f"/proc/{self.shell.pid}/cwd").resolve()
+
     def _move_ports(self):
         """In the configurations that a command wrote."""
-        for path in self.folder.glob("*.yaml"):
+        for path in self._place().glob("*.yaml"):
             text = path.read_text(encoding="utf-8")
             if (moved := self.with_ports(text)) != text:
                 path.write_text(moved, encoding="utf-8")
@@ -246,7 +251,7 @@ class Session:
         status = subprocess.run(
             [BINARY, "status", "--config", config],
             check=False,
-            cwd=self.folder,
+            cwd=self._place(),
             env=self.environment,
             capture_output=True,
             timeout=DEADLINE,
@@ -331,10 +336,19 @@ def run_page(page, folder, text=None, setup="", files=()):
     assert not failures, "\n".join(failures)
 
 
+#: Decisions are about the past: their words are not linted, and their blocks are not run.
+DECISIONS = ("docs", "internals", "adr")
+
+
 def pages():
-    """README.md and the documents, without the decisions, which are about the past."""
+    """README.md and the documents, without the decisions."""
     found = [path.relative_to(ROOT) for path in (ROOT / "docs").rglob("*.md")]
-    return ["README.md"] + sorted(str(path) for path in found if path.parts[1] != "adr")
+    return ["README.md"] + sorted(str(path) for path in found if path.parts[:3] != DECISIONS)
+
+
+def user_pages():
+    """The pages of people who use the program: `pages` without `docs/internals`, which holds proofs and reasons."""
+    return [page for page in pages() if not page.startswith("docs/internals/")]
 
 
 #: Turns that read like a translation, and what to write in their places.
@@ -348,6 +362,10 @@ FORBIDDEN = {
     "has no place beside": "cannot be combined with",
     "in the place of": "instead of, or: in place of",
     "mend": "fix",
+    "cuts nothing": "does not interrupt requests",
+    "ends by itself": "resolves itself, or: expires",
+    "no person is needed": "no action needed",
+    "for whom": "that wait for it, or say who",
 }
 
 
@@ -357,14 +375,14 @@ def linted():
         "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "acceptance/corpus/README.md", "contrib/grafana/README.md",
         "examples/deployments/README.md",
     ]  # fmt: skip
-    return pages() + outside + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/adr").glob("*.md"))
+    return pages() + outside + sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/internals/adr").glob("*.md"))
 
 
 def faults(page, text=None):
     """What the linter finds on a page, or in a text that stands for one: dead links and, outside of decisions, forbidden words."""
     text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
     found = [f"{page}: {link} leads nowhere" for link in links(page, text) if not leads_somewhere(page, link, text)]
-    if page.startswith("docs/adr/"):
+    if page.startswith("docs/internals/adr/"):
         return found
     for number, paragraph in _paragraphs(text):
         words = " ".join(paragraph.split())
@@ -386,6 +404,13 @@ def _paragraphs(text):
         yield text.count("\n", 0, match.start()) + 1, match[0]
 
 
+def words(page, text=None):
+    """How many words a reader meets on a page: those of sentences and tables, not those of blocks, and no targets or anchors of links."""
+    text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
+    text = re.sub(r"\]\([^()\s]+\)|<a [^>]*></a>", "]", _without_blocks(text))
+    return len([word for word in text.split() if re.search(r"\w", word)])
+
+
 def links(page, text=None):
     """The links of a page to files of the repository, as they stand there."""
     text = (ROOT / page).read_text(encoding="utf-8") if text is None else text
@@ -394,7 +419,7 @@ def links(page, text=None):
 
 
 def leads_somewhere(page, link, text=None):
-    """The file is there, and the heading behind `#`, as GitHub names headings."""
+    """The file is there, and what stands behind `#`: a heading, as GitHub names headings, or `<a id="NAME"></a>`."""
     path, _, anchor = link.partition("#")
     file = (ROOT / page).parent / path if path else ROOT / page
     if not file.exists() and (path or text is None):
@@ -403,4 +428,5 @@ def leads_somewhere(page, link, text=None):
         return True
     target = file.read_text(encoding="utf-8") if path or text is None else text
     headings = re.findall(r"^#+ (.*)$", _without_blocks(target), re.MULTILINE)
-    return anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    named = set(re.findall(r'<a id="([^"]+)"></a>', target))
+    return anchor in named | {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

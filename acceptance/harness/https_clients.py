@@ -302,7 +302,7 @@ CLIENTS = [
         {},
         prepare=java_trust,
         proves_itself=False,
-        note="The trust store holds the authority: `keytool -importcert`. A token for the proxy needs an `Authenticator`.",
+        note="The trust store holds the certificate authority: `keytool -importcert`. A token for the proxy needs an `Authenticator`.",
     ),
     Client("Perl LWP", words("perl", "-e", PERL), HTTPS_PROXY, {"PERL_LWP_SSL_CA_FILE": "ca"}, note="Only with `env_proxy => 1`."),
     Client(
@@ -324,7 +324,7 @@ CLIENTS = [
         {},
         prepare=chromium_trust,
         proves_itself=False,
-        note="A person types the token. The authority is in the user's NSS database: `certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n local-authority -i FILE`.",
+        note="A person types the token. The certificate authority is in the user's NSS database: `certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n local-authority -i FILE`.",
     ),
     Client("openai", python(SDKS["api.openai.com"], "openai"), HTTPS_PROXY, OPENSSL),
     Client("anthropic", python(SDKS["api.anthropic.com"], "anthropic"), HTTPS_PROXY, OPENSSL),

@@ -31,7 +31,7 @@ def is_answered(client, method="GET"):
 # What has come on an idle connection
 
 
-#: A connection that came back less than 5 ms ago is not looked at (docs/adr/0025).
+#: A connection that came back less than 5 ms ago is not looked at (docs/internals/adr/0025).
 RESTS = [0.006, 0.2]
 
 

@@ -107,7 +107,7 @@ def test_a_client_that_stops_reading_stops_the_origin(upstream, gateway):
 
 @pytest.mark.parametrize("case", ["no-length", "chunks-to-1.0", "chunks-of-a-byte-to-1.0"])
 def test_a_client_that_stops_reading_stops_an_origin_whose_answer_is_framed_anew(make_script, start_gateway, case):
-    """Into chunks (docs/adr/0026), and out of them."""
+    """Into chunks (docs/internals/adr/0026), and out of them."""
     size = 1 if case == "chunks-of-a-byte-to-1.0" else 60_000
     chunk = b"%x\r\n%s\r\n" % (size, b"x" * size)
     block = b"x" * (1 << 16) if case == "no-length" else chunk * (65_536 // len(chunk))

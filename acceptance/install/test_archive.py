@@ -45,6 +45,7 @@ def test_it_holds_what_an_installation_has(archive, tmp_path):
         "LICENSE", "README.md", "gateway.yaml", "sandbox.yaml", "share/man/man1/authgateway.1.gz", "share/man/man1/authgateway-token-show.1.gz",
         "share/bash-completion/completions/authgateway", "share/zsh/site-functions/_authgateway",
         "share/fish/vendor_completions.d/authgateway.fish", "share/systemd/system/authgateway.service",
+        "share/systemd/user/authgateway.service",
         "share/doc/authgateway/examples/strategies/bearer.yaml", "share/doc/authgateway/THIRD-PARTY-NOTICES.gz",
         "share/doc/authgateway/copyright/libsqlite3-0", "share/doc/authgateway/docs/configuration.md",
     ):  # fmt: skip

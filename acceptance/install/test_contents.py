@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -77,6 +78,18 @@ def test_the_unit_starts_the_program_that_was_installed(installed):
     unit = (installed / "opt/gateway/lib/systemd/system/authgateway.service").read_text(encoding="utf-8")
     assert "\nExecStart=/opt/gateway/bin/authgateway run --strict-modes --config /etc/authgateway/gateway.yaml\n" in unit
     assert (installed / "etc/authgateway/gateway.yaml").exists() and (installed / "etc/authgateway/secrets").is_dir()
+
+
+def test_the_unit_of_a_user_starts_the_program_that_was_installed(installed):
+    file = installed / "opt/gateway/lib/systemd/user/authgateway.service"
+    text = file.read_text(encoding="utf-8")
+    assert "\nExecStart=/opt/gateway/bin/authgateway run --strict-modes --config %E/authgateway/gateway.yaml\n" in text
+    if not shutil.which("systemd-analyze"):
+        return
+    # Without a user's manager: the file is checked against the program that is there.
+    file.write_text(text.replace("/opt/gateway", f"{installed}/opt/gateway"), encoding="utf-8")
+    said = run("systemd-analyze", "--user", "--man=no", "verify", file, env={**os.environ, "XDG_RUNTIME_DIR": str(installed)})
+    assert said.strip() == ""
 
 
 def test_a_configuration_that_is_there_stays(installed):

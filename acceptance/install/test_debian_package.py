@@ -29,7 +29,7 @@ def test_it_depends_on_the_libraries_of_debian(debian_package):
     packages = {dependency.split()[0] for dependency in needed.split(",")}
     assert {"libsqlite3-0", "libyaml-0-2", "libc6"} <= packages, needed
     assert not any(name.startswith("libswift") for name in packages), "the Swift runtime is linked statically"
-    # Loaded when tokens are in PostgreSQL (docs/adr/0044).
+    # Loaded when tokens are in PostgreSQL (docs/internals/adr/0044).
     assert run("dpkg-deb", "--field", debian_package, "Recommends").strip() == "libpq5" and "libpq5" not in packages
 
 
@@ -41,7 +41,7 @@ def test_installed_it_has_a_configuration_that_serves(machine, debian_package, n
     assert "no problem" in said, said
     # Neither started nor enabled.
     units = [path for path in machine.found("authgateway.service") if not path.startswith("/usr/share/doc/")]
-    assert units == ["/usr/lib/systemd/system/authgateway.service"]
+    assert sorted(units) == [f"/usr/lib/systemd/{manager}/authgateway.service" for manager in ("system", "user")]
     assert machine.path("/etc/authgateway/secrets").stat().st_mode & 0o777 == 0o700
     unit = machine.path("/usr/lib/systemd/system/authgateway.service").read_text(encoding="utf-8")
     assert "ExecStart=/usr/bin/authgateway run " in unit

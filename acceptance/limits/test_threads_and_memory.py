@@ -114,7 +114,7 @@ def test_another_process_of_the_user_does_not_see_the_memory(origin, as_user):
         assert is_readable or b"Permission denied" in result.stderr, result
 
 
-#: What `docs/operations.md` allows for 256 connections, with room for what the kernel counts otherwise.
+#: Several times what 256 connections need, with room for what the kernel counts otherwise.
 ROOM = 128 << 20
 
 

@@ -1,4 +1,4 @@
-"""docs/capabilities.md: each row has a claim, a way that exists and tests that run; the mistakes that this finds are tried."""
+"""docs/internals/capabilities.md: each row has a claim, a way that exists and tests that run; the mistakes that this finds are tried."""
 
 import functools
 import re
@@ -7,11 +7,11 @@ import sys
 
 import pytest
 import yaml
-from harness import proofs
+from harness import documents, proofs
 from harness.gateway import BINARY, ROOT
 from harness.schema import SCHEMA, all_keys, wrong_keys
 
-DOCUMENT = ROOT / "docs/capabilities.md"
+DOCUMENT = ROOT / "docs/internals/capabilities.md"
 #: How many capabilities each of the five clients has.
 EXPECTED = [f"{part}{number}" for part, last in zip("ABCDE", (39, 33, 18, 22, 17), strict=True) for number in range(1, last + 1)]
 #: States, problems, events and fields that the program says, and what it calls the program of a store with.
@@ -19,10 +19,8 @@ WORDS = {
     "login_required", "login-required", "acquisition_failed", "renewal_failed", "renewed", "revocation_failed", "http_status",
     "store", "get", "erase",
 }  # fmt: skip
-PAGES = [
-    "operations.md", "configuration.md", "https.md", "telemetry.md", "upstreams.md", "tokens.md", "watching.md", "audit.md", "errors.md",
-    "strategies/vending.md",
-]  # fmt: skip
+#: What users read: a request that a capability names is documented on one of them.
+PAGES = documents.user_pages()
 SOURCES = ["GatewayHTTP", "GatewayEvents", "GatewayTokens", "GatewayProxy", "GatewayApp", "GatewayAudit", "GatewayTokenStores"]
 
 
@@ -72,7 +70,7 @@ def unknown(code):
     if code.startswith("authgateway "):
         return unknown_command(code.split()[1:])
     if re.match(r"[A-Z]+ /", code):
-        return None if any(f"`{code}`" in (ROOT / "docs" / page).read_text() for page in PAGES) else f"no page documents {code}"
+        return None if any(f"`{code}`" in (ROOT / page).read_text() for page in PAGES) else f"no page documents {code}"
     if template := re.fullmatch(r"\{\{(\w+)(\.[A-Z]+)?\}\}", code):
         return None if template[1] in all_keys() else f"{code} names no key of the configuration"
     if member := re.fullmatch(r"([A-Z]\w+)\.(\w+)", code):

@@ -1,13 +1,13 @@
-"""docs/presets.md lists the presets of the program."""
+"""docs/reference/presets.md lists the presets of the program, and docs/presets.md shows how they are used."""
 
 import re
 
 from harness import golden, preset_page
-from harness.gateway import command
+from harness.gateway import ROOT, command
 
 
 def test_the_page_is_what_the_program_says():
-    advice = "write it again: python acceptance/harness/preset_page.py"
+    advice = "write it again: PYTHONPATH=acceptance python3 -m harness.preset_page"
     assert preset_page.PAGE.read_text(encoding="utf-8") == preset_page.page(preset_page.known()), advice
 
 
@@ -16,7 +16,8 @@ def test_the_program_has_the_presets_of_the_folder():
 
 
 def test_the_configuration_on_the_page_is_whole(tmp_path):
-    [config] = re.findall(r"```yaml\n(.*?)```", preset_page.HEAD, re.DOTALL)
+    text = (ROOT / "docs/presets.md").read_text(encoding="utf-8")
+    [config] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "gateway.yaml").write_text(config, encoding="utf-8")
     (tmp_path / "gitlab.token").touch(mode=0o600)
     (tmp_path / "gitlab.token").write_text("a-token-of-some-length", encoding="ascii")

@@ -1,7 +1,7 @@
 import Foundation
 
-// The renewal load of a fleet, for docs/fleet.md. `GatewayRenewalLoad [TOKENS] [steady|cold|outage]`; 1,000,000 tokens and all
-// of these unless given.
+// The renewal load of a fleet, for docs/internals/fleet.md. `GatewayRenewalLoad [TOKENS] [steady|cold|outage]`; 1,000,000
+// tokens and all of these unless given.
 
 let count = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 1_000_000
 let hour = 3600

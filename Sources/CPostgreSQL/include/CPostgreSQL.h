@@ -7,7 +7,7 @@
 #include <postgresql/libpq-fe.h>
 #endif
 
-/// Loads libpq once for the process (docs/adr/0044). Any thread may call it.
+/// Loads libpq once for the process (docs/internals/adr/0044). Any thread may call it.
 ///
 /// Returns NULL on success, otherwise why it could not be loaded. The text lives as long as the program.
 const char *_Nullable pq_load(void);

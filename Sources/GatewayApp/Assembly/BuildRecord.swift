@@ -9,7 +9,7 @@ package struct BuildRecord: Hashable, Codable {
     package var commitDate: String?
     package var toolchain: String?
     package var target: String?
-    /// Whether the optimizer had the profile of the request path (docs/adr/0021).
+    /// Whether the optimizer had the profile of the request path (docs/internals/adr/0021).
     package var profile: Bool?
 
     /// The record of this program; empty if it is not a release.

@@ -47,7 +47,7 @@ package enum JSONText {
 }
 
 /// The zone of this machine (`TZ`, `/etc/localtime`), as the C library has it: Foundation's zones need data that the program
-/// does not carry (docs/adr/0027).
+/// does not carry (docs/internals/adr/0027).
 package enum LocalTime {
     /// Seconds east of UTC at that moment; 0 where the system cannot tell.
     package static func offset(at moment: UnixTime) -> Int {

@@ -11,16 +11,17 @@ extension AuditPlan {
             .means("The database of the audit log.")
         $0("store", \.store, .choice, example: "postgres")
             .means(
-                "What an event has to be committed in before it counts as recorded. sqlite: the local database; postgres: that, and "
-                    + "the database of tokens.store: postgres."
+                "Where an event must be committed before it counts as recorded. sqlite: in the local "
+                    + "database; postgres: there and in the database of tokens.store: postgres."
             )
         $0("ship", \.ships, .flag, example: "false")
             .means(
-                "Whether the log is copied to the database of tokens.store: postgres. The local database has it in any case."
+                "Whether the log is copied to the database of tokens.store: postgres. The local database always has it."
             )
         $0("usage", \.usage, .choice, example: "request")
             .means(
-                "How uses of a credential are recorded: counts per minute, not at all, or each request as well."
+                "How uses of a credential are recorded: as counts per minute (minute), also one by one "
+                    + "(request), or not at all (none)."
             )
         $0("retention", \.retention, .duration(.seconds(3600) ... .seconds(3650 * 86_400)), example: "365d")
             .means("How long rows are kept.")
@@ -31,18 +32,18 @@ extension AuditPlan {
         $0("anchor", read: readAnchor, shown: { $0.anchor?.summary }, example: "{syslog: true}")
             .covers { $0.anchor?.covered ?? [] }
             .means(
-                "Where the head of the log is sent as well, so that a log that was rolled back to an earlier state is noticed."
+                "Where to send the head of the log, so that a rollback of the log to an earlier state is detected."
             )
         $0("on_missing", \.onMissing, .choice, example: "recreate")
             .means(
-                "What happens when the database is gone. refuse: nothing is recorded until it is put back; recreate: a new one "
-                    + "is begun, whose first event records the loss."
+                "What happens if the database is gone. refuse: nothing is recorded until it is restored; "
+                    + "recreate: a new one is created, and its first event records the loss."
             )
         // Less would hold little more than the write-ahead log.
         $0("max_bytes", \.maximumBytes, .bytes((16 << 20)...(16 << 40)), example: "2GiB")
             .means(
-                "Maximum size of the database with its write-ahead log. In the last tenth, denials, failed requests and uses are "
-                    + "not recorded any more; it is a reserve for token and operator events."
+                "Maximum size of the database with its write-ahead log. The last tenth is reserved for "
+                    + "token and operator events: denials, failed requests and uses are no longer recorded then."
             )
     }
 
@@ -97,19 +98,21 @@ extension AnchorPlan {
     private static let keys = Keys(Written()) {
         $0("command", \.command, .command, example: "[/usr/local/bin/keep-head]")
             .means(
-                "A program that reads one line with the head of the log from its standard input, and keeps it."
+                "A program that reads one line with the head of the log from standard input and keeps it."
             )
         $0("read", \.read, .command, example: "[/usr/local/bin/kept-heads]")
             .means(
-                "A program that prints the lines that command has kept, or the last one, for audit verify and the start."
+                "A program that prints the lines that command kept, or the last one. audit verify reads it, "
+                    + "and so does the gateway at its start."
             )
         $0("timeout", \.timeout, .duration(.milliseconds(100) ... .seconds(15)), example: "10s")
-            .means("Maximum time of one call of these programs.")
+            .means("Maximum time for one call of these programs.")
         $0("syslog", \.syslog, .syslog, example: "true")
-            .means("The log of the system gets the head. true, or the tag to write it under.")
+            .means("Writes the head to the system log. true, or the tag to use.")
         $0("file", \.file, .file, example: "/mnt/elsewhere/audit.heads")
             .means(
-                "A file that the head is appended to. Keep it on another machine, where a person who can change the log cannot change it."
+                "A file that the head is appended to. Keep it on another machine, out of reach of anyone "
+                    + "who can change the log."
             )
     }
 

@@ -24,44 +24,48 @@ enum PlanDecoder {
             .means("The version of the configuration's language.")
         // Read by what loads the files, before this is decoded.
         $0("include", type: "a path, or a list of paths", example: "conf.d/*.yaml")
-            .means("More files whose content is merged into this one. The last part of a path may have * and ?.")
+            .means("More files to merge into this one. The last part of a path may contain * and ?.")
         $0("presets", type: "a path", example: "./presets")
-            .means("A folder with presets of your own: *.yaml files. They replace built-in ones of the same name.")
+            .means("A folder with your own presets (*.yaml). They replace built-in presets of the same name.")
         $0("state_directory", default: standardStateDirectory, example: "/var/lib/authgateway")
             .means("The folder for tokens, keys, the audit log and the admin token. It is created with mode 0700.")
         $0("workers", default: Plan.WorkerCount.auto.text, type: "auto, or a whole number from 1 to 256", example: "2")
-            .means("How many event loops handle connections. auto is one per processor core.")
+            .means("The number of event loops that handle connections. auto: one per processor core.")
         $0("proxy_status", default: String(Plan.sendsProxyStatusByDefault), example: "false")
-            .means("Whether answers carry Proxy-Status (RFC 9209), which names the upstream.")
+            .means("Whether responses carry Proxy-Status (RFC 9209), which names the upstream.")
         $0(
             "request_id_header",
             default: RequestIDHeader.standard,
             type: "the name of a header field, or off",
             example: "X-Request-Id"
         )
-        .means("The field that names each request in its answer, in logs and in the audit log. off leaves it out.")
+        .means(
+            "The response header with the ID of the request, which logs and the audit log have as "
+                + "well. off omits it."
+        )
         $0("listeners", example: "proxy: [{address: 127.0.0.1:8080}]\nadmin: {address: 127.0.0.1:8081}")
-            .means("Where the gateway can be reached.")
+            .means("Where the gateway listens.")
         $0("access", example: "clients: {laptop: {token: {file: ./laptop.token}}}\nrequire_client: auto")
             .means("Who may use the gateway.")
         $0("audit", example: "usage: minute\nretention: 90d")
             .means("What is recorded of tokens and requests, and for how long.")
         $0("tokens", example: "store: sqlite\nkey: {file: ./state/token.key}")
-            .means("Where tokens are kept between two starts.")
+            .means("Where tokens are stored.")
         $0("limits", example: "header_bytes: 64KiB\nresponse_timeout: 2m")
-            .means("Maximum sizes, numbers and times of requests and connections.")
+            .means("Maximum sizes, counts and times of requests and connections.")
         $0("ca", example: "permit: [box.com]\ndays: 30")
             .means(
-                "The local authority, which signs certificates for hosts of routes where a listener has intercept: true."
+                "The local certificate authority, which signs certificates for the hosts of routes where a "
+                    + "listener has intercept: true."
             )
         $0("telemetry", example: "otlp: http://127.0.0.1:4318\nsampling: 10%")
-            .means("Where spans and metrics are exported to (OpenTelemetry). Without it nothing is.")
+            .means("Where traces and metrics are exported (OpenTelemetry). Without it, nothing is exported.")
         $0(
             "credentials",
             example: "reports: {strategy: bearer, token: {env: REPORTS_TOKEN}}\n"
                 + "box: {strategy: box_ccg, client_id: abc, client_secret: {env: BOX}, subject: {enterprise: \"1\"}}"
         )
-        .means("Credentials with a name, which routes share.")
+        .means("Named credentials, which routes can share.")
         $0(
             "routes",
             example: "reports: {upstream: https://reports.example.com, auth: none}\n"

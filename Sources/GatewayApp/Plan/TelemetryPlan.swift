@@ -31,19 +31,21 @@ extension TelemetryPlan {
         $0("otlp", type: "an http or https URL", shown: { "\($0.origin)\($0.path)" }, example: "http://127.0.0.1:4318")
             .covers { [$0.origin, $0.path] }
             .means(
-                "The collector that spans and metrics are sent to: OTLP over HTTP with JSON. /v1/traces and /v1/metrics are put"
-                    + " behind it."
+                "The collector that traces and metrics are sent to: OTLP over HTTP with JSON. /v1/traces "
+                    + "and /v1/metrics are appended to it."
             )
         $0("headers", shown: { $0.shownHeaders }, example: "{Authorization: {env: OTLP_AUTHORIZATION}}")
             .covers { $0.headers.isEmpty ? [] : [$0.headers] }
             .means(
-                "Header fields that each export carries, such as a token of the collector. They need https, except on loopback."
+                "Header fields to send with each export, such as a token for the collector. They require "
+                    + "https, except on loopback."
             )
         $0("service_name", \.serviceName, .text, example: "gateway-berlin")
             .means("What the collector calls this gateway: service.name.")
         $0("sampling", \.sampling, .percent(), example: "10%")
             .means(
-                "How many of the traces that begin here are recorded. A trace that a client has begun is recorded as the client says."
+                "The share of the traces begun here that is recorded. For a trace that a client began, the "
+                    + "client decides."
             )
         $0(
             "metrics_interval",

@@ -38,8 +38,9 @@ extension TokenPlan {
     static let keys = Keys(TokenPlan(store: .sqlite, path: "", key: .file(path: ""))) {
         $0("store", \.store, .choice, example: "memory")
             .means(
-                "Where tokens are kept: an encrypted file, memory (they end with the process), a program of yours, or a PostgreSQL "
-                    + "database that many gateways share."
+                "Where tokens are stored: in an encrypted file (sqlite), in memory until the process ends "
+                    + "(memory), by your own program (command), or in a PostgreSQL database that gateways share "
+                    + "(postgres)."
             )
         $0(
             "path",
@@ -207,10 +208,10 @@ extension TokenProgram {
         .covers {
             $0.map { $0.environment.isEmpty ? [] : [$0.environment.sorted { $0.name < $1.name }] } ?? []
         }
-        .means("Variables for that program, beside PATH, HOME and a few more.")
+        .means("Environment variables for that program, in addition to PATH, HOME and a few more.")
         $0("timeout", default: ConfigUnits.text(standardTimeout), example: "5s")
             .covers { $0.map { [$0.timeout] } ?? [] }
-            .means("Maximum time of one call of that program.")
+            .means("Maximum time for one call of that program.")
     }
 }
 
@@ -247,7 +248,7 @@ extension PostgreSQLPlan {
             shown: { $0?.authorities },
             example: "/etc/authgateway/database-ca.pem"
         )
-        .means("The file with the authorities that the certificate of the database must come from, in PEM.")
+        .means("The file with the certificate authorities that the certificate of the database must come from, in PEM.")
         // It only says which URLs are accepted.
         $0("allow_unverified", default: "false", example: "true")
             .covers { _ in [] }

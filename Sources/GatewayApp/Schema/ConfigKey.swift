@@ -10,7 +10,7 @@ package struct ConfigKey: Hashable, Sendable {
     var strategies: [String]
     package let type: String
     let isRequired: Bool
-    /// nil for some keys deep within a strategy, which its example shows.
+    /// nil for a key that nothing explains; a test finds those.
     package let meaning: String?
     /// As it would be written; nil when there is no value without the key.
     package let standard: String?
@@ -154,7 +154,7 @@ extension ConfigKey {
     /// The key and what is known about it, one fact a line, with an example that can be copied.
     package var text: String {
         var text = "\(path)\n"
-        text += "  \(meaning ?? "A part of \(parent), whose example shows how it is used.")\n"
+        text += "  \(meaning ?? "Not explained.")\n"
         text += "\n"
         for (name, value) in facts { text += "  \(name.padded(to: 10))\(value)\n" }
         if let example {
@@ -164,15 +164,22 @@ extension ConfigKey {
         return text
     }
 
-    private var parent: String { String(path[..<(path.lastIndex(of: ".") ?? path.startIndex)]) }
-
     private var facts: [(String, String)] {
         var facts = [("type:", type)]
         if let standard { facts.append(("default:", standard)) }
         if isRequired { facts.append(("required:", "yes")) }
         if !strategies.isEmpty { facts.append(("strategy:", strategies.joined(separator: ", "))) }
         if !keys.isEmpty { facts.append(("keys:", keys.joined(separator: ", "))) }
+        facts.append(("page:", page))
         return facts
+    }
+
+    /// Where the reference lists the key, for its neighbours: acceptance/harness/reference_page.py writes these pages.
+    private var page: String {
+        let first = String(path.prefix { $0 != "." })
+        let holdsKeys = path != first || !keys.isEmpty || ["credentials", "routes"].contains(first)
+        let name = strategies.first.map { "strategies/\($0)" } ?? (holdsKeys ? first : "README")
+        return "docs/reference/\(name).md#\(path.replacing("[]", with: ""))"
     }
 }
 
@@ -266,10 +273,10 @@ enum KeyType {
     static func text(_ node: KeyRecorder.Node) -> String {
         for case .secrets(let maximum) in node.kinds { return "a secret, or a list of at most \(maximum)" }
         if node.kinds.contains(.secret) {
-            return "a secret: {env: NAME}, {file: PATH}, {exec: [PROGRAM]}, {systemd_credential: NAME} or a text"
+            return "a secret: {env: NAME}, {file: PATH}, {exec: [PROGRAM]}, {systemd_credential: NAME} or a string"
         }
         if node.isReadText {
-            return "\(node.kinds.contains(.url) ? "an https URL" : "a text"), or where it comes from, as for a secret"
+            return "\(node.kinds.contains(.url) ? "an https URL" : "a string"), or a reference such as {env: NAME}"
         }
         if let values = node.values {
             return node.keys.isEmpty ? "a mapping of names to \(plural(values))" : "a mapping"
@@ -292,19 +299,19 @@ enum KeyType {
         let choice = specific.first { if case .choice = $0 { true } else { false } }
         if let kind = choice ?? specific.first(where: { $0 != .string }) ?? specific.first { return text(kind) }
         if !withoutLists, node.kinds.contains(.sequence) {
-            return node.items.map { "a list of \(plural($0))" } ?? "a list of texts"
+            return node.items.map { "a list of \(plural($0))" } ?? "a list of strings"
         }
-        return node.kinds.contains(.scalar) ? "a text" : nil
+        return node.kinds.contains(.scalar) ? "a string" : nil
     }
 
     private static func plural(_ node: KeyRecorder.Node) -> String {
-        if node.kinds.contains(.secret) { return "secrets or texts" }
-        return node.isMapping || node.values != nil ? "mappings" : "texts"
+        if node.kinds.contains(.secret) { return "secrets or strings" }
+        return node.isMapping || node.values != nil ? "mappings" : "strings"
     }
 
     private static func text(_ kind: KeyRecorder.Kind) -> String {
         switch kind {
-        case .scalar, .string: "a text"
+        case .scalar, .string: "a string"
         case .bool: "true or false"
         case .integer(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
         case .choice(let words): words.count == 1 ? words[0] : "one of \(words.joined(separator: ", "))"
@@ -317,9 +324,9 @@ enum KeyType {
         case .url: "an https URL"
         case .secret: "a secret"
         case .secrets(let maximum): "a secret, or a list of at most \(maximum)"
-        case .readText: "a text"
-        case .strings: "a list of texts"
-        case .scalarOrStrings: "a text, or a list of texts"
+        case .readText: "a string"
+        case .strings: "a list of strings"
+        case .scalarOrStrings: "a string, or a list of strings"
         case .mapping: "a mapping"
         case .sequence: "a list"
         }

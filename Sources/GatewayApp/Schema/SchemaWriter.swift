@@ -187,9 +187,9 @@ struct SchemaWriter {
             ("percent", pattern("^[0-9]{1,3}%$", "A share such as 10%.")),
             (
                 "secret",
-                read("A scalar, or where the secret comes from: env, file, exec or systemd_credential.")
+                read("A secret, or where it comes from: env, file, exec or systemd_credential.")
             ),
-            ("text", read("A text, or where it comes from: env, file, exec or systemd_credential.")),
+            ("text", read("A string, or where it comes from: env, file, exec or systemd_credential.")),
         ]
     }
 }

@@ -221,7 +221,8 @@ extension PresetExpansion {
     fileprivate static let keys = Keys {
         $0("preset", example: "github")
             .means(
-                "A service that is known by name. It brings the keys that are not written here; authgateway presets lists them."
+                "A service that the gateway knows by name. It provides the keys that are not written here. "
+                    + "authgateway presets lists them."
             )
         $0("with", type: "a mapping", example: "{domain: example.okta.com}")
             .means("The parameters of the preset; authgateway presets show NAME lists them.")

@@ -1,4 +1,4 @@
-/// What the error codes of authorities mean. The codes are those that the gateway repeats in its log and the audit log.
+/// What the error codes of authorization servers mean. The codes are those that the gateway repeats in its log and the audit log.
 enum AuthorityRefusal: CaseIterable {
     case client, grant, request, person, user, passing, device, other
 
@@ -38,13 +38,13 @@ enum AuthorityRefusal: CaseIterable {
 
     var title: String {
         switch self {
-        case .client: "The authority does not accept the client"
+        case .client: "The authorization server does not accept the client"
         case .grant: "The grant or token is no longer valid"
-        case .request: "The authority does not accept the request"
-        case .person: "A person has to do something"
-        case .user: "The authority refuses this user"
-        case .passing: "The authority fails at the moment"
-        case .device: "The authority does not accept the device"
+        case .request: "The authorization server does not accept the request"
+        case .person: "A person has to act"
+        case .user: "The authorization server refuses this user"
+        case .passing: "The authorization server is failing"
+        case .device: "The authorization server does not accept the device"
         case .other: "A code that the gateway does not repeat"
         }
     }
@@ -53,62 +53,62 @@ enum AuthorityRefusal: CaseIterable {
         switch self {
         case .client:
             ErrorAdvice(
-                "The authority does not know client_id, or the secret is wrong, or the app may not use this grant.",
+                "The authorization server does not know client_id, the secret is wrong, or the app may not use this grant.",
                 .operator,
-                "Compare client_id and secret with the authority's console. Then try again.",
+                "Compare client_id and secret with the server's console, then try again.",
                 "authgateway token refresh NAME"
             )
         case .grant:
             ErrorAdvice(
-                "The refresh token, code or session was used before, has ended, or was revoked.",
+                "The refresh token, code or session was used before, has expired, or was revoked.",
                 .operator,
-                "Log in again, or import a new token. Where it can, the gateway gets a new token itself.",
+                "Log in again, or import a new token. Where possible, the gateway gets a new token itself.",
                 "authgateway login NAME",
                 "authgateway token import NAME"
             )
         case .request:
             ErrorAdvice(
-                "The authority does not accept scopes, redirect URI or another parameter of the credential.",
+                "The authorization server does not accept a scope, the redirect URI or another parameter of the credential.",
                 .operator,
-                "Log in again if earlier renewals worked: the refresh token may have ended. Otherwise compare the credential with"
-                    + " the authority's console, then try again.",
+                "Log in again if earlier renewals worked: the refresh token may have expired. Otherwise compare the credential with"
+                    + " the server's console, then try again.",
                 "authgateway status NAME",
                 "authgateway login NAME",
                 "authgateway token refresh NAME"
             )
         case .person:
             ErrorAdvice(
-                "The authority wants to see the person: a login, a consent or a second factor.",
+                "The authorization server requires the person: a login, a consent or a second factor.",
                 .operator,
                 "Log in with a browser.",
                 "authgateway login NAME"
             )
         case .user:
             ErrorAdvice(
-                "The person said no, or the account is disabled or unknown.",
+                "The person declined, or the account is disabled or unknown.",
                 .authority,
                 "Ask the administrator of the account.",
                 "authgateway audit query --credential NAME"
             )
         case .passing:
             ErrorAdvice(
-                "The authority cannot answer now, or wants fewer requests.",
+                "The authorization server cannot answer now, or wants fewer requests.",
                 .time,
-                "The gateway tries again by itself, after 1 to 60 seconds.",
+                "The gateway retries by itself, after 1 to 60 seconds.",
                 "authgateway status NAME"
             )
         case .device:
             ErrorAdvice(
-                "The authority accepts known devices only.",
+                "The authorization server accepts only known devices.",
                 .authority,
                 "Ask the administrator to allow this device or this app.",
                 "authgateway status NAME"
             )
         case .other:
             ErrorAdvice(
-                "The authority sent a code that is in no list of the gateway. Its words may hold a secret.",
+                "The authorization server sent a code that the gateway does not know. It is not repeated, because it could contain a secret.",
                 .operator,
-                "Read what the authority said in the status of the credential.",
+                "Read the server's message in the status of the credential.",
                 "authgateway status NAME"
             )
         }

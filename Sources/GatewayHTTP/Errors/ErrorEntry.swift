@@ -1,6 +1,6 @@
 /// One entry of the list of error codes.
 package struct ErrorEntry: Hashable, Sendable, Encodable {
-    /// Several codes of authorities mean the same.
+    /// Several codes of authorization servers mean the same.
     package let codes: [String]
     package let title: String
     /// The status that the client gets, where the gateway answers by itself.
@@ -12,9 +12,9 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: [FailureReason.upstreamStatus.description],
             title: "The upstream answered 500 or more",
             advice: ErrorAdvice(
-                "The upstream itself answered with a status of 500 or more. The gateway passed the answer on.",
+                "The upstream answered with a status of 500 or more, and the gateway passed the response on.",
                 .upstream,
-                "Read the log of the upstream.",
+                "Read the upstream's log.",
                 "authgateway explain ID"
             )
         ),
@@ -22,10 +22,10 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: [FailureReason.credentialRejected.description],
             title: "The upstream rejected the credential",
             advice: ErrorAdvice(
-                "The upstream answered 401 or 403, or as rejected_when describes, and no newer token helped or could be had: the client's"
-                    + " budget of renewals may be empty. The gateway passed the answer on.",
+                "The upstream rejected the credential (401, 403 or rejected_when), and no newer token helped or was available: the client's"
+                    + " renewal budget may be empty. The gateway passed the response on.",
                 .operator,
-                "Check the scopes of the credential, and whom it speaks for.",
+                "Check the credential's scopes, and whom it acts for.",
                 "authgateway explain ID",
                 "authgateway status NAME"
             )
@@ -64,9 +64,9 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: ["tls_failed"],
             title: "No TLS connection to the token endpoint",
             advice: ErrorAdvice(
-                "The gateway and the token endpoint did not agree on TLS, or its certificate is untrusted or for another name.",
+                "The gateway and the token endpoint could not agree on TLS, or its certificate is untrusted or for another name.",
                 .operator,
-                "Read the reason in the status of the credential. If its CA is your own, add it to this machine's (update-ca-certificates).",
+                "Read the reason in the credential's status. If you have your own CA, add it to this machine's (update-ca-certificates).",
                 "authgateway status NAME",
                 "authgateway doctor"
             )
@@ -77,7 +77,7 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             advice: ErrorAdvice(
                 "The response of the token endpoint is longer than 1 MiB.",
                 .operator,
-                "Check what answers at the URL of the credential.",
+                "Check what answers at the credential's URL.",
                 "authgateway status NAME"
             )
         ),
@@ -85,9 +85,9 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: ["invalid_answer"],
             title: "The token endpoint's response is not valid HTTP",
             advice: ErrorAdvice(
-                "The response of the token endpoint is not valid HTTP, or its content coding cannot be read.",
+                "The response of the token endpoint is not valid HTTP, or cannot be decompressed.",
                 .operator,
-                "Check what answers at the URL of the credential.",
+                "Check what answers at the credential's URL.",
                 "authgateway status NAME"
             )
         ),
@@ -95,9 +95,9 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: ["unsendable_request"],
             title: "The token request cannot be written as HTTP",
             advice: ErrorAdvice(
-                "A value of the credential, such as one with a line break, cannot be sent in HTTP.",
+                "A value of the credential cannot be sent in HTTP, for example because it contains a line break.",
                 .operator,
-                "Correct the value. Secret files often end with a line break that does not belong to the secret.",
+                "Fix the value. Secret files often end with a line break that is not part of the secret.",
                 "authgateway status NAME"
             )
         ),
@@ -105,9 +105,9 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: ["missing_assertion"],
             title: "The assertion cannot be read",
             advice: ErrorAdvice(
-                "The assertion that the credential is to send is not where the configuration says, or is empty.",
+                "The assertion that the credential should send is empty, or not where the configuration says.",
                 .operator,
-                "Read the reason in the status of the credential. The gateway tries again by itself.",
+                "Read the reason in the credential's status. The gateway retries by itself.",
                 "authgateway status NAME"
             )
         ),
@@ -115,9 +115,9 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: [ProgramFailure.Reason.notFound.rawValue],
             title: "The program does not exist",
             advice: ErrorAdvice(
-                "There is no such program as the credential names, or it may not be run.",
+                "The program that the credential names does not exist, or may not be run.",
                 .operator,
-                "Correct the command of the credential, or make the program executable.",
+                "Fix the credential's command, or make the program executable.",
                 "authgateway status NAME"
             )
         ),
@@ -125,9 +125,9 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: [ProgramFailure.Reason.notStarted.rawValue],
             title: "The program could not be started",
             advice: ErrorAdvice(
-                "The system had no room for another process, or too few file descriptors.",
+                "The system had no processes or file descriptors left.",
                 .operator,
-                "Check the limits of the machine. The gateway tries again by itself.",
+                "Check the machine's limits. The gateway retries by itself.",
                 "authgateway doctor"
             )
         ),
@@ -135,7 +135,7 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: [ProgramFailure.Reason.timedOut.rawValue],
             title: "The program took too long",
             advice: ErrorAdvice(
-                "The program did not end within its timeout, or within the 15 s of one call for a token.",
+                "The program did not exit within its timeout, or within the 15 s of a token request.",
                 .operator,
                 "Run the program by hand, and see whether it waits for input or for the network.",
                 "authgateway status NAME"
@@ -147,7 +147,7 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             advice: ErrorAdvice(
                 "The output of the program is longer than the gateway reads.",
                 .operator,
-                "Have the program print the token and nothing else.",
+                "Make the program print the token and nothing else.",
                 "authgateway status NAME"
             )
         ),
@@ -155,9 +155,9 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: [ProgramFailure.Reason.failed.rawValue],
             title: "The program failed",
             advice: ErrorAdvice(
-                "The program ended with an error status or a signal, or printed no token.",
+                "The program exited with an error, was killed by a signal, or printed no token.",
                 .operator,
-                "Run the program by hand as the user of the gateway.",
+                "Run the program by hand as the gateway's user.",
                 "authgateway status NAME"
             )
         ),
@@ -165,16 +165,16 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
             codes: ["config_refused"],
             title: "A changed configuration was refused",
             advice: ErrorAdvice(
-                "A reload found a mistake, so the gateway goes on with the configuration before it.",
+                "A reload found a mistake, so the gateway keeps the previous configuration.",
                 .operator,
-                "Correct the mistake. The gateway takes up the file when it changes.",
+                "Fix the mistake. The gateway reads the file when it changes.",
                 "authgateway check",
                 "authgateway audit query --event config_refused"
             )
         ),
     ]
 
-    /// The codes that authorities send, by what they mean.
+    /// The codes that authorization servers send, by what they mean.
     static let ofAuthorities = AuthorityRefusal.allCases.map {
         ErrorEntry(codes: $0.codes, title: $0.title, advice: $0.advice)
     }

@@ -54,44 +54,44 @@ extension GatewayProblem.HopError {
         switch self {
         case .nameNotResolved:
             ErrorAdvice(
-                "No address is known for the name of the upstream, or of the token endpoint in an event of a credential.",
+                "The name of the upstream (in a credential's event, of the token endpoint) does not resolve.",
                 .operator,
-                "Correct the name in upstream or in the credential's URL, or the name server of the machine.",
+                "Fix the name in upstream or in the credential's URL, or the machine's name server.",
                 "authgateway doctor"
             )
         case .nameTimeout:
             ErrorAdvice(
                 "The name server did not answer in time.",
                 .operator,
-                "Check the name server of the machine.",
+                "Check the machine's name server.",
                 "authgateway doctor"
             )
         case .connectionRefused:
             ErrorAdvice(
-                "Nothing listens at the address and port of the upstream, or of the token endpoint in an event of a credential.",
+                "Nothing listens at the address and port of the upstream (in a credential's event, of the token endpoint).",
                 .upstream,
-                "Start it, or correct the port in upstream or in the credential's URL.",
+                "Start it, or fix the port in upstream or in the credential's URL.",
                 "authgateway doctor"
             )
         case .hostUnreachable:
             ErrorAdvice(
-                "The network has no way to the upstream's address.",
+                "The network has no route to the upstream's address.",
                 .operator,
                 "Check the network and the firewall.",
                 "authgateway doctor"
             )
         case .connectionTimeout:
             ErrorAdvice(
-                "The address of the upstream, or of the token endpoint in an event of a credential, did not answer in time. A firewall that drops packets is a common reason.",
+                "The upstream (in a credential's event, the token endpoint) did not accept a connection in time. A firewall that drops packets is a common cause.",
                 .operator,
                 "Check the network and the firewall.",
                 "authgateway doctor"
             )
         case .connectionTerminated:
             ErrorAdvice(
-                "The upstream, or the token endpoint in an event of a credential, closed the connection before its response was whole.",
+                "The upstream (in a credential's event, the token endpoint) closed the connection before its response was complete.",
                 .upstream,
-                "Read the log of that server. A request that is safe to repeat can be sent again.",
+                "Read that server's log. A request that is safe to repeat can be sent again.",
                 "authgateway explain ID"
             )
         case .handshakeTimeout, .handshakeFailed, .certificateRefused, .certificateExpired, .certificateNotYetValid,
@@ -106,58 +106,58 @@ extension GatewayProblem.HopError {
         switch self {
         case .handshakeTimeout:
             ErrorAdvice(
-                "The upstream accepted the connection, and then did not answer TLS in time.",
+                "The upstream accepted the connection, but did not answer the TLS handshake in time.",
                 .upstream,
                 "Check that the port speaks TLS.",
                 "authgateway doctor"
             )
         case .certificateExpired:
             ErrorAdvice(
-                "The upstream's certificate has ended.",
+                "The upstream's certificate has expired.",
                 .upstream,
-                "Renew the certificate of the upstream. Check the clock of this machine, too.",
+                "Renew the upstream's certificate. Check this machine's clock, too.",
                 "authgateway doctor"
             )
         case .certificateNotYetValid:
             ErrorAdvice(
                 "The upstream's certificate is not valid yet.",
                 .operator,
-                "Set the clock of this machine.",
+                "Set this machine's clock.",
                 "authgateway doctor"
             )
         case .certificateUntrusted:
             ErrorAdvice(
-                "No authority that the gateway trusts has signed the upstream's certificate.",
+                "No CA that the gateway trusts has signed the upstream's certificate.",
                 .operator,
-                "Name the file with that authority in tls.ca of the route.",
+                "Name the file with that CA in tls.ca of the route.",
                 "authgateway config explain routes.*.tls"
             )
         case .certificateNamesOther:
             ErrorAdvice(
                 "The upstream's certificate is for another name.",
                 .operator,
-                "Use the name of the certificate in upstream.",
+                "Use the certificate's name in upstream.",
                 "authgateway doctor"
             )
         case .certificateNotPinned:
             ErrorAdvice(
-                "The upstream's certificate is not one of those that the route pins.",
+                "The upstream's certificate is not among those that the route pins.",
                 .operator,
-                "If the upstream has a new key on purpose, add its pin to the route.",
+                "If the upstream was given a new key, add its pin to the route.",
                 "authgateway config explain routes.*.tls"
             )
         case .certificateRefused:
             ErrorAdvice(
-                "The upstream's certificate is not accepted, for no reason that is known better.",
+                "The upstream's certificate is not accepted, and no other code describes why.",
                 .operator,
                 "Look at the certificate.",
                 "authgateway doctor"
             )
         default:
             ErrorAdvice(
-                "The upstream and the gateway did not agree on TLS. The explanation has the upstream's TLS alert, or the library's reason.",
+                "The upstream and the gateway could not agree on TLS. The explanation has the upstream's TLS alert, or the library's reason.",
                 .upstream,
-                "Check that the port speaks TLS 1.2 or 1.3. If it wants a certificate, set one in tls of the route.",
+                "Check that the port speaks TLS 1.2 or 1.3. If it requires a client certificate, set one in tls of the route.",
                 "authgateway explain ID",
                 "authgateway config explain routes.*.tls"
             )
@@ -168,16 +168,16 @@ extension GatewayProblem.HopError {
         switch self {
         case .responseTimeout:
             ErrorAdvice(
-                "The upstream was silent for longer than timeouts of the route allows, or limits.response_timeout. In an event of a credential, the token endpoint did not answer within 15 s.",
+                "The upstream was silent for longer than the route's timeouts or limits.response_timeout. In a credential's event, the token endpoint did not respond within 15 s.",
                 .upstream,
-                "If the upstream needs longer, set timeouts.response of the route, or timeouts.idle for a response that pauses. A call to a token endpoint cannot take longer; the gateway tries again.",
+                "If the upstream needs longer, set timeouts.response of the route, or timeouts.idle for a response that pauses. Calls to token endpoints are retried.",
                 "authgateway config explain routes.*.timeouts"
             )
         case .tunnelTimeout:
             ErrorAdvice(
-                "Nothing went through the tunnel for longer than timeouts.idle of the route, or limits.response_timeout.",
+                "Nothing was sent through the tunnel for longer than timeouts.idle of the route, or limits.response_timeout.",
                 .client,
-                "Let the client send something from time to time, such as pings of WebSocket, or set timeouts.idle of the route.",
+                "Make the client send something from time to time, such as WebSocket pings, or set timeouts.idle of the route.",
                 "authgateway explain ID",
                 "authgateway config explain routes.*.timeouts"
             )
@@ -185,21 +185,21 @@ extension GatewayProblem.HopError {
             ErrorAdvice(
                 "The upstream stopped reading the request.",
                 .upstream,
-                "Read the log of the upstream.",
+                "Read the upstream's log.",
                 "authgateway explain ID"
             )
         case .responseNotTaken:
             ErrorAdvice(
                 "The client stopped reading the response.",
                 .client,
-                "Let the client read faster, or close the connection when it needs no more.",
+                "Make the client read faster, or close the connection when it is done.",
                 "authgateway explain ID"
             )
         default:
             ErrorAdvice(
-                "The other side broke a rule of HTTP. The explanation says which.",
+                "The other side violated HTTP. The explanation says how.",
                 .upstream,
-                "Correct the upstream.",
+                "Fix the upstream.",
                 "authgateway explain ID"
             )
         }

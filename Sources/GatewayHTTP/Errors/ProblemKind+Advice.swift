@@ -5,8 +5,8 @@ package struct ErrorAdvice: Hashable, Sendable, Encodable {
         case client = "the developer or user of the client"
         case `operator` = "the operator of the gateway"
         case upstream = "the operator of the upstream"
-        case authority = "the operator of the authority"
-        case time = "nobody needs to; it resolves itself"
+        case authority = "the operator of the authorization server"
+        case time = "nobody; it resolves itself"
     }
 
     package let happened: String
@@ -59,9 +59,9 @@ extension ProblemKind {
             )
         case .internalError:
             ErrorAdvice(
-                "The gateway failed at something that should not fail.",
+                "Something failed in the gateway that should not fail.",
                 .operator,
-                "Send the request again. If it fails again, report it with the lines of the log for this request.",
+                "Send the request again. If it fails again, report it with the log lines of this request.",
                 "authgateway explain ID"
             )
         }
@@ -72,21 +72,21 @@ extension ProblemKind {
         switch self {
         case .clientAuthRequired:
             ErrorAdvice(
-                "The request has no token of access.clients, or a wrong one.",
+                "The request has no client token (access.clients), or an unknown one.",
                 .client,
-                "Send the client token as Authorization: Bearer, or as Proxy-Authorization: Bearer.",
+                "Send the client token in Authorization: Bearer, or in Proxy-Authorization: Bearer.",
                 "authgateway config explain access.clients"
             )
         case .proxyAuthRequired:
             ErrorAdvice(
-                "The client uses the gateway as its proxy and sent no token of access.clients, or a wrong one.",
+                "The client uses the gateway as its proxy, and sent no client token or an unknown one.",
                 .client,
-                "Put name and token into the proxy's URL: http://CLIENT:TOKEN@127.0.0.1:8080.",
+                "Put the name and the token into the proxy's URL: http://CLIENT:TOKEN@127.0.0.1:8080.",
                 "authgateway exec --client CLIENT -- PROGRAM"
             )
         case .routeForbidden:
             ErrorAdvice(
-                "The route is for other clients, or its allow list has neither this method nor this path.",
+                "The route is for other clients, or its allow list does not permit this method and path.",
                 .operator,
                 "Compare the request with clients and allow of the route.",
                 "authgateway explain URL --client CLIENT"
@@ -95,34 +95,34 @@ extension ProblemKind {
             ErrorAdvice(
                 "The credential has a token for each user, and the request names no user.",
                 .client,
-                "Send the user's id in the field that unique_id.header of the credential names.",
+                "Send the user's ID in the header field that unique_id.header of the credential names.",
                 "authgateway explain URL"
             )
         case .misdirected:
             ErrorAdvice(
-                "The Host of the request is neither a name of the gateway nor one of a route.",
+                "The Host header is neither a name of the gateway nor one of a route.",
                 .client,
                 "Use one of the gateway's own names, or add the host to match.hosts of a route.",
                 "authgateway routes"
             )
         case .engineAuthRequired:
             ErrorAdvice(
-                "A proxy asked a listener of listeners.authz without the token of its engine, or with a wrong one.",
+                "An engine asked a listener of listeners.authz without its token, or with a wrong one.",
                 .operator,
-                "Have the proxy send the token of its listener in X-Gw-Engine-Token.",
+                "Make the engine send the listener's token in X-Gw-Engine-Token.",
                 "authgateway config explain listeners.authz"
             )
         case .adminAuthRequired:
             ErrorAdvice(
-                "A request to the admin listener has neither the admin token nor that of a user, or a wrong one.",
+                "A request to the admin listener has no operator's token, or a wrong one.",
                 .operator,
-                "Send the token in the file admin.token of the state directory, or that of a user, as Authorization: Bearer. Commands on this machine read the file by themselves.",
+                "Send the token in admin.token of the state directory, or that of a user, in Authorization: Bearer. Commands on this machine read that file themselves.",
                 "authgateway config explain listeners.admin.users",
                 "authgateway audit query --event client_denied"
             )
         case .originRefused:
             ErrorAdvice(
-                "A page of another site sent the request, or its Origin is the gateway's own and no client is known.",
+                "A web page of another site sent the request, or its Origin is the gateway's own and the client is unknown.",
                 .operator,
                 "Add the origin to access.allow_origins, or to allow_origins of the route. A program can send a client token instead.",
                 "authgateway config explain access.allow_origins"
@@ -139,7 +139,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "The client has reached one of its own limits. The detail names it.",
                 .client,
-                "Retry after the number of seconds in Retry-After, or raise the limit that the detail names.",
+                "Retry after the seconds in Retry-After, or raise that limit.",
                 "authgateway config explain access.clients",
                 "authgateway config explain limits.upload_memory"
             )
@@ -151,9 +151,9 @@ extension ProblemKind {
         switch self {
         case .requestRefused:
             ErrorAdvice(
-                "The request is not valid HTTP, or two recipients could read it in different ways.",
+                "The request is not valid HTTP, or two servers could read it differently.",
                 .client,
-                "Correct what the detail names. docs/http-strictness.md lists what is refused.",
+                "Fix what the detail names. docs/internals/http-strictness.md lists what is refused.",
                 "authgateway explain ID"
             )
         case .methodRefused:
@@ -165,35 +165,35 @@ extension ProblemKind {
             )
         case .requestTimeout:
             ErrorAdvice(
-                "The request did not arrive whole in time.",
+                "The request did not arrive completely in time.",
                 .client,
                 "Send it faster, or raise limits.header_timeout or limits.body_idle_timeout.",
                 "authgateway config explain limits.header_timeout"
             )
         case .contentTooLarge:
             ErrorAdvice(
-                "The content of the request is larger than the limit that the detail names.",
+                "The body of the request is larger than the limit that the detail names.",
                 .operator,
                 "Send less, or raise that limit.",
                 "authgateway config explain limits"
             )
         case .targetTooLong:
             ErrorAdvice(
-                "Path and query of the request are longer than the limit that the detail names.",
+                "The path and query of the request are longer than the limit that the detail names.",
                 .client,
-                "Send what is long as content of the request.",
+                "Send long values in the body.",
                 "authgateway config explain limits"
             )
         case .fieldsTooLarge:
             ErrorAdvice(
-                "The header section is larger than the limit that the detail names, or does not fit in a frame of HTTP/2 to the upstream.",
+                "The header is larger than the limit that the detail names, or does not fit into an HTTP/2 frame to the upstream.",
                 .client,
-                "Send fewer or shorter fields. Large cookies are a common reason.",
+                "Send fewer or shorter header fields. Large cookies are a common cause.",
                 "authgateway config explain limits.header_bytes"
             )
         default:
             ErrorAdvice(
-                "The request has a version of HTTP that the gateway does not support.",
+                "The gateway does not support the HTTP version of the request.",
                 .client,
                 "Use HTTP/1.0, HTTP/1.1 or HTTP/2.",
                 "authgateway explain ID"
@@ -206,9 +206,9 @@ extension ProblemKind {
         switch self {
         case .upstreamUnreachable:
             ErrorAdvice(
-                "The gateway could not connect to the upstream, or lost the connection before the response was whole. The detail says which.",
+                "The gateway could not connect to the upstream, or lost the connection before the response was complete. The detail says which.",
                 .operator,
-                "Check the name, the network and the certificate. doctor tries each of them. If the connection was lost, read the log of the upstream.",
+                "Check the name, the network and the certificate; doctor tries each. If the connection was lost, read the upstream's log.",
                 "authgateway doctor",
                 "authgateway explain ID"
             )
@@ -216,7 +216,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "The upstream's response is not valid HTTP, or too long for the client's version of HTTP. The detail says how.",
                 .upstream,
-                "Correct the upstream. An upstream URL with the wrong port is a common reason.",
+                "Fix the upstream. A wrong port in the upstream's URL is a common cause.",
                 "authgateway explain ID"
             )
         case .upstreamTimeout:
@@ -228,30 +228,30 @@ extension ProblemKind {
             )
         case .upstreamBusy:
             ErrorAdvice(
-                "All connections to the upstream are in use, and too many requests wait for one. Or the upstream refused the request unread (REFUSED_STREAM).",
+                "All connections to the upstream are in use, and too many requests wait for one; or the upstream refused the request unread (REFUSED_STREAM).",
                 .operator,
                 "Send fewer requests at once, or raise the limit that the detail names. A refused request can be sent again.",
                 "authgateway config explain limits"
             )
         case .destinationProhibited:
             ErrorAdvice(
-                "The upstream's name leads to an address that the gateway never connects to.",
+                "The upstream's name resolves to an address that the gateway does not connect to.",
                 .operator,
-                "Check where the name leads. Link-local addresses, as of cloud metadata, are prohibited.",
+                "Check what the name resolves to. Link-local addresses, such as those of cloud metadata services, are prohibited.",
                 "authgateway doctor"
             )
         case .loop:
             ErrorAdvice(
                 "The upstream of the route is this gateway.",
                 .operator,
-                "Correct upstream of the route.",
+                "Fix upstream of the route.",
                 "authgateway routes"
             )
         default:
             ErrorAdvice(
                 "The upstream did not switch to the protocol that the client asked for.",
                 .upstream,
-                "Check that this path of the upstream speaks WebSocket. The detail says what it answered.",
+                "Check that this path of the upstream speaks WebSocket. The detail has its response.",
                 "authgateway explain ID"
             )
         }
@@ -264,37 +264,37 @@ extension ProblemKind {
         switch self {
         case .tokenEndpointUnreachable:
             ErrorAdvice(
-                "The gateway got no valid answer from the token endpoint. The detail names the host and what went wrong.",
+                "The gateway got no valid response from the token endpoint. The detail names the host and what went wrong.",
                 .operator,
-                "Check the name, the network and the certificate. doctor tries each of them. If the certificate is from a CA of your own, add it to this machine's (update-ca-certificates).",
+                "Check the name, the network and the certificate; doctor tries each. If you have your own CA, add it to this machine's (update-ca-certificates).",
                 "authgateway doctor",
                 "authgateway status NAME"
             )
         case .tokenEndpointTimeout:
             ErrorAdvice(
-                "The token endpoint did not answer within 15 s, or the request waited for a token for longer than limits.credential_timeout.",
+                "The token endpoint did not respond within 15 s, or the request waited for a token for longer than limits.credential_timeout.",
                 .authority,
-                "The gateway tries again by itself. One call to the token endpoint may take 15 s; this cannot be raised. limits.credential_timeout (20s) bounds how long a request waits.",
+                "The gateway retries by itself. The 15 s cannot be raised; limits.credential_timeout (20s) limits how long a request waits.",
                 "authgateway status NAME",
                 "authgateway config explain limits.credential_timeout"
             )
         case .tokenTemporarilyUnavailable:
             ErrorAdvice(
-                "The authority fails at the moment or sends no usable token, and no token is left.",
+                "The authorization server is failing or sends no usable token, and no valid token is left.",
                 .authority,
-                "The gateway tries again by itself, after 1 to 60 seconds. This tries at once.",
+                "The gateway retries by itself, after 1 to 60 seconds. This command retries at once.",
                 "authgateway token refresh NAME"
             )
         case .storeUnavailable:
             ErrorAdvice(
-                "The token store does not work, so a refresh token that is valid once is not sent.",
+                "The token store does not work, so a refresh token that is valid only once is not sent.",
                 .operator,
-                "Fix the store that the log names. The gateway goes on by itself when the store works again.",
+                "Fix the store that the log names. The gateway then continues by itself.",
                 "authgateway status"
             )
         case .reauthorizationRequired:
             ErrorAdvice(
-                "The authority does not accept the refresh token or the grant any more.",
+                "The authorization server no longer accepts the refresh token or the grant.",
                 .operator,
                 "Log in again, or import a new token.",
                 "authgateway login NAME",
@@ -302,15 +302,15 @@ extension ProblemKind {
             )
         case .credentialMisconfigured:
             ErrorAdvice(
-                "The authority says that id, secret, scope or address of the credential is wrong.",
+                "The authorization server says that the ID, secret, scope or URL of the credential is wrong.",
                 .operator,
-                "Read what the authority said, correct the configuration or the secret, then try again.",
+                "Read the server's message, fix the configuration or the secret, then try again.",
                 "authgateway status NAME",
                 "authgateway token refresh NAME"
             )
         case .loginRequired:
             ErrorAdvice(
-                "The credential speaks for a person, and that person has not logged in.",
+                "The credential acts for a person who has not logged in.",
                 .operator,
                 "Log in with a browser.",
                 "authgateway login NAME"
@@ -325,7 +325,7 @@ extension ProblemKind {
             )
         case .staticTokenExpired:
             ErrorAdvice(
-                "The token has ended, and the gateway cannot renew it.",
+                "The token has expired, and the gateway cannot renew it.",
                 .operator,
                 "Get a new token from the service, and import it.",
                 "authgateway token import NAME"

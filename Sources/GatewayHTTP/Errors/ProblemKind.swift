@@ -52,11 +52,11 @@ package enum ProblemRecovery: String, CaseIterable, Sendable {
     /// For docs/errors.md.
     var meaning: String {
         switch self {
-        case .fixRequest: "The same request fails again. Change it."
-        case .retryLater: "The same request may succeed later, after `retry_after` seconds where that is there."
+        case .fixRequest: "The same request will fail again. Change it."
+        case .retryLater: "The same request may succeed later, after `retry_after` seconds if given."
         case .reauthorize: "Somebody has to log in again, or import a new token."
-        case .fixConfiguration: "Somebody has to correct the configuration, a certificate or a name."
-        case .askOperator: "An operator has done this on purpose. Ask them."
+        case .fixConfiguration: "Somebody has to fix the configuration, a certificate or a name."
+        case .askOperator: "An operator did this on purpose. Ask them."
         }
     }
 }

@@ -17,7 +17,8 @@ package enum AccessDecoder {
         .means("The clients, by the name that routes, logs and the audit log use.")
         $0("require_client", \.requireClient, .choice, example: "true")
             .means(
-                "Whether a request needs a client, proved by token or certificate. auto: off loopback, and on TCP when any client is configured."
+                "Whether every request must prove that it comes from a known client. auto: yes off "
+                    + "loopback, and on TCP if any client is configured."
             )
         $0(
             "allow_origins",
@@ -99,14 +100,14 @@ package enum AccessDecoder {
         )
         $0("limits", example: "concurrent: 10\nper_second: 50")
             .covers { [$0.limits] }
-            .means("Limits of this client alone.")
+            .means("Limits for this client only.")
     }
 
     static let limitKeys = Keys(ClientLimitsPlan()) {
         $0("concurrent", \.concurrent, .count(1...1_000_000), default: "no limit", example: "10")
-            .means("The maximum number of requests of this client at a time. More get 429.")
+            .means("Maximum number of concurrent requests of this client. Further requests get 429.")
         $0("per_second", \.perSecond, .count(1...1_000_000), default: "no limit", example: "50")
-            .means("The maximum number of requests of this client in a second. More get 429.")
+            .means("Maximum number of requests of this client per second. Further requests get 429.")
     }
 
     private static func clients(_ fields: ConfigFields?) -> [AccessPlan.Client] {
@@ -207,10 +208,11 @@ package enum AccessDecoder {
 
     static let certificateKeys = Keys {
         $0("dns", example: "ci.example.com")
-            .means("A host name among the certificate's alternative names.")
+            .means("A host name among the certificate's subject alternative names.")
         $0("uri", example: "spiffe://example.org/ns/ci/*")
             .means(
-                "A URI among the certificate's alternative names, such as a SPIFFE id. With /* at its end, all below it."
+                "A URI among the certificate's subject alternative names, such as a SPIFFE ID. A trailing "
+                    + "/* matches everything below it."
             )
     }
 
@@ -265,13 +267,13 @@ package enum AccessDecoder {
     static let jwtKeys = Keys(ClientJWTPlan?.none) {
         $0("issuer", example: "https://issuer.example.com")
             .covers { [$0?.issuer] }
-            .means("The iss of the token, to the character.")
+            .means("The value that the iss claim must equal exactly.")
         $0("audience", example: "authgateway")
             .covers { [$0?.audience] }
-            .means("What aud of the token is, or contains.")
+            .means("The value that the aud claim must equal or contain.")
         $0("subject", example: "build-agent")
             .covers { [$0?.subject] }
-            .means("The sub of the token. With /* at its end, all below it.")
+            .means("The value of the sub claim. A trailing /* matches everything below it.")
         $0("claims", example: "{repository: example/app}")
             .covers { jwt in
                 let claims = jwt?.claims.sorted { $0.key < $1.key } ?? []
@@ -279,7 +281,7 @@ package enum AccessDecoder {
                 for claim in claims { values += [claim.key, claim.value] as [any CanonicalValue] }
                 return values
             }
-            .means("Other claims that the token must have, as texts. A claim that is a list has to contain the text.")
+            .means("Other claims that the token must have, as strings. A claim that is a list must contain the string.")
         $0("jwks", example: "{url: https://issuer.example.com/jwks}")
             .covers { [$0?.keys] }
             .means("Where the public keys of the issuer are.")

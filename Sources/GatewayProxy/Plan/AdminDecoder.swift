@@ -7,7 +7,7 @@ package enum AdminDecoder {
     package static let keys = Keys(AdminPlan(address: standardAddress)) {
         $0("tls", example: "certificate: cert.pem\nprivate_key: {file: key.pem}")
             .covers { $0.tls.map { [$0] } ?? [] }
-            .means("Serves https. Needed where other machines can reach the address.")
+            .means("Serves https. Required if other machines can reach the address.")
         $0(
             "users",
             example: "prometheus: {role: viewer, token: {file: ./prometheus.token}}\n"
@@ -16,11 +16,11 @@ package enum AdminDecoder {
         // They are compared one by one.
         .covers { _ in [] }
         .means(
-            "Who may use the listener, besides who can read the admin token in the state directory. Needed where other machines can"
-                + " reach the address."
+            "Who may use the listener, besides anyone who can read the admin token in the state directory. "
+                + "Required if other machines can reach the address."
         )
         $0("require_token", \.requiresToken, .flag, example: "true")
-            .means("Asks for the admin token to see something, too: the page, /api/*, /metrics and /readyz?verbose.")
+            .means("Requires the admin token for reading as well: the page, /api/*, /metrics and /readyz?verbose.")
     }
 
     static func decode(_ fields: ConfigFields) -> AdminPlan? {

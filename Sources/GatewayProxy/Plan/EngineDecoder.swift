@@ -10,7 +10,9 @@ package enum EngineDecoder {
             default: "[]",
             example: "- address: 127.0.0.1:8191\n  engine: edge\n  contract: nginx\n  token: {file: ./edge.token}"
         )
-        .means("Where other proxies ask which header fields a request needs (docs/authz.md). Whole tokens leave here.")
+        .means(
+            "Where other proxies ask which header fields a request needs (docs/engines.md). Whole tokens leave here."
+        )
     }
 
     static func decode(_ listeners: ConfigFields) -> [ListenerPlan] {

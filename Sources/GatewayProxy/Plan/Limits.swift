@@ -69,13 +69,14 @@ extension Limits {
         )
         .means("Maximum size of a request body. A larger one gets 413.")
         $0("replay_body_bytes", \.replayBodyBytes, .bytes(0...(16 << 20)), example: "1MiB")
-            .means("How much of a request body is kept so that the request can be repeated after a 401.")
+            .means("How much of a request body is kept, so that the request can be replayed after a 401.")
         // One head has at most 1 MiB.
         $0("head_memory", \.headMemory, .bytes((1 << 20)...(1 << 36)), example: "128MiB")
-            .means("Maximum memory for all request heads that are not complete. At the limit the oldest gets 408.")
+            .means("Maximum memory for all incomplete request heads. At the limit, the oldest request gets 408.")
         $0("upload_memory", \.uploadMemory, .bytes((1 << 20)...(1 << 36)), example: "256MiB")
             .means(
-                "Maximum memory for request bodies of one client that upstreams have not taken yet. A request that needs more gets 429."
+                "Maximum memory for request bodies of one client that are waiting for upstreams. A request "
+                    + "that needs more gets 429."
             )
         $0(
             "connections",
@@ -99,22 +100,23 @@ extension Limits {
         )
         .means("Maximum number of connections of one client address. An IPv6 address counts by its /64 network.")
         $0("streams_per_connection", \.streamsPerConnection, .count(1...10_000), example: "250")
-            .means("Maximum number of requests at the same time on one HTTP/2 connection of a client.")
+            .means("Maximum number of concurrent requests on one HTTP/2 connection of a client.")
         $0("pending_per_route", \.pendingPerRoute, .count(1...1_000_000), example: "256")
-            .means("Maximum number of requests of a route that wait for a token. More get 503.")
+            .means("Maximum number of requests of a route that wait for a token. Further requests get 503.")
         $0("connections_per_upstream", \.connectionsPerUpstream, .count(1...1_000_000), example: "100")
             .means("Maximum number of connections to one upstream, over all workers.")
         $0("pending_per_upstream", \.pendingPerUpstream, .count(1...1_000_000), example: "256")
-            .means("Maximum number of requests that wait for an upstream connection. More get 503.")
+            .means("Maximum number of requests that wait for an upstream connection. Further requests get 503.")
         $0("credential_timeout", \.credentialTimeout, .duration(.milliseconds(100) ... .seconds(600)), example: "30s")
             .means(
-                "How long a request may wait for a token. One call to a token endpoint may take 15 s, whatever this is."
+                "How long a request may wait for a token. One call to a token endpoint is limited to 15 s in any case."
             )
         $0("connect_timeout", \.connectTimeout, .duration(.milliseconds(100) ... .seconds(600)), example: "2s")
             .means("Maximum time to connect to an upstream.")
         $0("connection_max_age", \.connectionMaxAge, .duration(.seconds(1) ... .seconds(86_400)), example: "1h")
             .means(
-                "An upstream connection that is older takes no more requests, nor does an HTTP/2 connection of a client."
+                "Maximum age of an upstream connection, and of an HTTP/2 connection of a client. An older "
+                    + "one takes no new requests."
             )
         $0("response_timeout", \.responseTimeout, .duration(responseTimes), example: "5m")
             .means("Longest pause before or within a response. A route can override it (timeouts).")
@@ -126,6 +128,6 @@ extension Limits {
                     + " tunnels. If three probes stay unanswered, the connection is lost. 0s turns this off."
             )
         $0("drain", \.drain, .duration(.zero ... .seconds(3600)), isFixed: true, example: "10s")
-            .means("How long a stop waits for requests under way.")
+            .means("How long a shutdown waits for requests in progress.")
     }
 }

@@ -15,9 +15,12 @@ package enum ListenerDecoder {
             default: "[{address: 127.0.0.1:8080}]",
             example: "- address: 127.0.0.1:8080\n- unix: ./state/proxy.sock"
         )
-        .means("Where clients send their requests. Off loopback access.clients is needed.")
+        .means("Where clients send their requests. An address off loopback needs access.clients.")
         $0("admin", default: "{address: 127.0.0.1:8081}", example: "unix: ./state/admin.sock\nallow_users: [operator]")
-            .means("Where the commands and the status page find the gateway. Only this machine can reach it.")
+            .means(
+                "Where commands and the status page reach the gateway. Other machines can reach it "
+                    + "only with tls and users."
+            )
     }
 
     /// - Parameter span: Where to put a listener that the configuration does not name.
@@ -105,8 +108,8 @@ package enum ListenerDecoder {
     static let connectKeys = Keys(ConnectPlan()) {
         $0("unrouted", \.unrouted, .choice, example: "tunnel")
             .means(
-                "tunnel passes what clients send to servers without a route: the bytes of a CONNECT, and plain requests. No credential is"
-                    + " added. refuse answers with what to do."
+                "tunnel passes requests for hosts without a route on unchanged: the bytes of a CONNECT, and "
+                    + "plain requests. No credential is added. refuse answers with an error that says what to do."
             )
         $0(
             "allow",
@@ -116,11 +119,12 @@ package enum ListenerDecoder {
             example: "[\"*.example.com\", intranet.example.com, 10.1.0.0/16]"
         )
         .means(
-            "The servers that may be reached: hosts, names below one, addresses and networks. Empty: every server at public"
-                + " addresses. Other addresses are dialled for a host or network that is named here, and not for *.NAME."
+            "The servers that may be reached: hosts, names below one (*.NAME), addresses and networks. If "
+                + "empty, every server at a public address. Other addresses need a host, address or network here; "
+                + "*.NAME is not enough."
         )
         $0("ports", \.ports, .ports, type: "list of ports", example: "[443, 8443]")
-            .means("The ports that may be reached. Plain requests may ask for port 80, too.")
+            .means("The ports that may be reached. Plain requests may also use port 80.")
     }
 
     /// Reads `connect` of a listener: servers that no route leads to.
@@ -146,17 +150,19 @@ package enum ListenerDecoder {
 
     private static let tlsKeys = Keys {
         $0("certificate", example: "cert.pem")
-            .means("The file with the server's certificate in PEM, then those of its issuers.")
+            .means("The file with the server's certificate in PEM, followed by those of its issuers.")
         $0("private_key", example: "{file: key.pem}")
             .means("The key of the certificate, in PEM.")
         $0("ca", example: "local")
             .means(
-                "local: instead of a certificate. Answers for the servers of routes, by the name in the TLS hello, with certificates of"
-                    + " the local authority. For clients whose DNS or hosts file leads here."
+                "local, instead of a certificate: answers for the hosts of routes, by the name in the TLS "
+                    + "hello (SNI), with certificates of the local certificate authority. For clients whose DNS "
+                    + "or hosts file points here."
             )
         $0("client_ca", example: "clients-ca.pem")
             .means(
-                "The file with the authorities that a client's certificate must come from. Without it, none is asked for."
+                "The file with the certificate authorities that client certificates must come from. Without "
+                    + "it, no client certificate is requested."
             )
     }
 

@@ -247,13 +247,14 @@ extension ListenerPlan {
         $0("intercept", \.intercepts, .flag, example: "true")
             .shows("intercepts", texts: { _ in ["intercept"] }) { $0.intercepts ? .flag(true) : nil }
             .means(
-                "Takes CONNECT for hosts of routes, as clients with HTTPS_PROXY send it. TLS ends here, with a certificate of the local"
-                    + " authority (authgateway ca show). Requests get their credential."
+                "Accepts CONNECT for the hosts of routes, as clients with HTTPS_PROXY send it. The gateway "
+                    + "terminates TLS with a certificate of the local certificate authority (authgateway ca "
+                    + "show), and adds the credential to each request."
             )
         $0("connect", default: "{unrouted: refuse}", example: "unrouted: tunnel\nallow: [\"*.example.com\"]")
             .covers { [$0.connect] }
             .shows("connect", texts: ConnectPlan.texts) { $0.connect.shown }
-            .means("What happens to servers that no route leads to.")
+            .means("What happens to requests for hosts without a route.")
         $0(
             "public_url",
             default: "the scheme of the listener and the Host of the request",
@@ -263,7 +264,8 @@ extension ListenerPlan {
         .covers { [$0.publicURL?.origin, $0.publicURL?.text] }
         .shows("public_url", texts: { ["public_url \($0.text)"] }) { $0.publicURL.map { .text($0.text) } }
         .means(
-            "Where clients see this listener, behind a proxy that ends their TLS. Links of upstreams are rewritten to it."
+            "The URL under which clients reach this listener, if a proxy before it terminates TLS or "
+                + "changes Host. Links of upstreams are rewritten to it."
         )
     }
 
@@ -330,21 +332,22 @@ extension EnginePlan {
         $0("token", example: "{file: ./edge.token}")
             .covers { [$0.tokens] }
             .means(
-                "What the engine sends in X-Gw-Engine-Token to prove itself. At least 16 bytes. A list of two, while the engine changes"
-                    + " from one to the other."
+                "The token that the engine sends in X-Gw-Engine-Token, at least 16 bytes. A list of two "
+                    + "while the engine moves from one to the other."
             )
         $0("certificates", type: "list of names", example: "[edge.example.com, spiffe://example.org/edges/*]")
             .covers { [$0.certificates.map(\.description)] }
             .shows("certificates") { $0.certificates.isEmpty ? nil : .texts($0.certificates.map(\.description)) }
             .means(
-                "Names of the engine's certificate (subjectAltName), of which it must have one: host names and URIs, or all URIs below"
-                    + " one. For addresses with tls.client_ca."
+                "Names, of which the engine's certificate must have one (subjectAltName): host names and "
+                    + "URIs, or all URIs below one (/*). For addresses with tls.client_ca."
             )
         $0("path_prefix", default: "none", example: "/authz")
             .covers { [$0.pathPrefix] }
             .shows("path_prefix") { $0.pathPrefix.isEmpty ? nil : .text($0.pathPrefix) }
             .means(
-                "Stands before the path of each request of an engine with contract: envoy (path_prefix of ext_authz)."
+                "The prefix that an engine with contract: envoy puts before the path of each request "
+                    + "(path_prefix of ext_authz)."
             )
         $0(
             "cache",
@@ -355,8 +358,8 @@ extension EnginePlan {
         )
         .shows("cache") { $0.cache.map { .text(ConfigUnits.text($0)) } }
         .means(
-            "How long the engine may keep an answer, and no longer than the token is valid. A token that was withdrawn"
-                + " stays in use for as long."
+            "How long the engine may cache an answer, but never longer than the token is valid. A withdrawn "
+                + "token stays in use for up to this long."
         )
     }
 }

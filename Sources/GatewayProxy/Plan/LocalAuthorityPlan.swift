@@ -42,16 +42,16 @@ extension LocalAuthorityPlan {
     package static let keys = Keys(LocalAuthorityPlan()) {
         $0("permit", \.permit, .suffixes, type: "a list of host names", example: "[box.com, github.com]")
             .means(
-                "Suffixes of hosts that the local authority may sign for ahead of their routes: a new host below one needs no new"
-                    + " trust."
+                "Host suffixes that the local certificate authority may sign for before there is a route: a "
+                    + "new host below one needs no new trust."
             )
         $0("constrain", \.isConstrained, .flag, example: "false")
             .means(
-                "Whether each issuer may sign for one host or suffix alone. With false, a person who steals the authority's key from this"
-                    + " machine can pose as any host to its users."
+                "Whether each issuer may sign for only one host or suffix. If false, anyone who steals its "
+                    + "key from this machine can impersonate any host to those who trust it."
             )
         $0("days", \.days, .count(1...3650), example: "30")
-            .means("How long a new root holds.")
+            .means("How many days a new root certificate is valid.")
     }
 
     package static func decode(_ fields: ConfigFields?) -> LocalAuthorityPlan {

@@ -191,8 +191,8 @@ package enum RouteDecoder {
     private static let rewriteKeys = Keys {
         $0("links", default: "true for requests that find the route by its path, false for others", example: "true")
             .means(
-                "Whether URLs of the upstream in Location, Content-Location, Link and Refresh become URLs of the gateway, and"
-                    + " Destination the other way. Content is never rewritten."
+                "Whether URLs of the upstream in Location, Content-Location, Link and Refresh become URLs "
+                    + "of the gateway, and Destination the other way around. Bodies are never rewritten."
             )
     }
 
@@ -214,7 +214,7 @@ package enum RouteDecoder {
         $0("method", default: "GET", example: "POST")
             .means("The method.")
         $0("shows", example: "/login")
-            .means("Where the name of the user or account stands in the JSON of the answer (RFC 6901).")
+            .means("A JSON pointer (RFC 6901) to the name of the user or account in the response.")
     }
 
     private static func whoami(_ route: ConfigFields) -> WhoAmI? {

@@ -24,15 +24,15 @@ struct RouteMatch {
         $0("hosts", default: "[NAME.localhost]", example: "[reports.localhost, \"*.reports.example\"]")
             .means("The hosts that requests name. * stands for one label.")
         $0("all", default: "false", example: "true")
-            .means("A request has to have one of the hosts and the path. Otherwise one of both finds the route.")
+            .means("A request must match one of the hosts and the path. Otherwise, either is enough.")
         $0("upstream_path", default: "the path of upstream", example: "/2.0")
             .means(
-                "What the path begins with in requests for the upstream's own host: in absolute form, and behind a CONNECT. It is not"
-                    + " removed."
+                "The path prefix of requests that name the upstream's own host (in absolute form, or after "
+                    + "a CONNECT). It is not removed."
             )
         $0("default", default: "false", example: "true")
             .means(
-                "Of several routes to the same host and path, takes such requests where the client does not tell the routes apart."
+                "Of several routes to the same host and path, this one takes the requests whose client does not decide."
             )
     }
 

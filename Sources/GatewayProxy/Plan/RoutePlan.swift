@@ -221,7 +221,7 @@ extension RoutePlan {
         $0("headers", example: "set: {X-Tenant: acme}\nremove: [X-Debug]")
             .covers { [$0.headers.set, $0.headers.remove, $0.headers.forwarded.rawValue] }
             .shows("headers", members: ["set", "remove", "forwarded"]) { $0.headers.shown }
-            .means("Header fields that are set on the requests or removed from them.")
+            .means("Header fields to set on requests or to remove from them.")
         $0("cookies", default: "drop beside a credential, pass with auth: none", example: "pass")
             .covers { [$0.cookies.rawValue] }
             .shows("cookies") { .text($0.cookies.rawValue) }
@@ -229,7 +229,7 @@ extension RoutePlan {
         $0("rewrite", example: "{links: false}")
             .covers { [$0.rewritesLinks] }
             .shows("rewrites_links", as: "rewrite.links") { $0.rewritesLinks.map { .flag($0) } }
-            .means("What of the upstream's own URLs is turned into URLs of the gateway.")
+            .means("Which URLs of the upstream become URLs of the gateway.")
         $0("connection_auth", \.allowsConnectionAuth, .flag, example: "true")
             .shows("connection_auth", texts: { $0 == .flag(true) ? ["true"] : [] }) { .flag($0.allowsConnectionAuth) }
             .means("Lets clients authenticate their connection with NTLM or Negotiate. For routes with auth: none.")
@@ -241,7 +241,8 @@ extension RoutePlan {
         $0("protocol", \.upstreamProtocol, .choice, example: "auto")
             .shows("protocol") { $0.upstreamProtocol == .http1 ? nil : .text($0.upstreamProtocol.rawValue) }
             .means(
-                "The version of HTTP that the upstream is spoken to in. auto takes HTTP/2 where the upstream offers it with TLS."
+                "The HTTP version to use with the upstream. auto uses HTTP/2 if the upstream offers it in "
+                    + "the TLS handshake."
             )
         $0("timeouts", example: "{response: 10m, idle: 2m}")
             .covers { [$0.timeouts] }
@@ -260,7 +261,7 @@ extension RoutePlan {
         // It only says which upstreams are accepted.
         $0("allow_plaintext", default: "false", example: "true")
             .covers { _ in [] }
-            .means("Accepts an http upstream that is not on this machine: everything is then sent in clear.")
+            .means("Accepts an http upstream that is not on this machine. Everything is then sent unencrypted.")
         $0("tls", example: "ca: corp-ca.pem\nserver_name: api.internal")
             .covers {
                 [
@@ -272,7 +273,7 @@ extension RoutePlan {
             .shows("tls_server_name", as: "tls.server_name") { $0.tls.serverName.map { .text($0) } }
             .shows("tls_certificate", as: "tls.certificate") { $0.tls.certificatePath.map { .text($0) } }
             .shows("pins", as: "tls.pin") { $0.tls.pins.isEmpty ? nil : .texts($0.tls.pins.map(\.description)) }
-            .means("How the upstream's certificate is checked, and the certificate that is shown to it.")
+            .means("How the upstream's certificate is checked, and the client certificate for it.")
         $0("clients", default: "all", example: "[laptop, ci]")
             .covers { [$0.clients] }
             .shows("clients") { $0.clients.map { .texts($0) } }
@@ -280,7 +281,7 @@ extension RoutePlan {
         $0("authz", default: "[]", type: "list of engines", example: "[edge]")
             .covers { [$0.authz] }
             .shows("authz") { $0.authz.isEmpty ? nil : .texts($0.authz) }
-            .means("The engines of listeners.authz that are handed the credential of the route.")
+            .means("The engines of listeners.authz that may get the credential of the route.")
         $0("allow_origins", default: "those of access.allow_origins", example: "[https://app.example.com]")
             .covers { [$0.allowedOrigins] }
             .shows("allow_origins") { $0.allowedOrigins.map { .texts($0) } }

@@ -5,11 +5,11 @@ import GatewayHTTP
 enum RouteTLS {
     private static let keys = Keys {
         $0("ca", default: "those of the system", example: "corp-ca.pem")
-            .means("The file with the authorities that the upstream's certificate must come from.")
+            .means("The file with the certificate authorities that the upstream's certificate must come from.")
         $0("server_name", default: "the host of upstream", example: "api.internal")
             .means("The name that the certificate must have.")
         $0("certificate", example: "client.pem")
-            .means("The certificate that is shown to the upstream, in PEM.")
+            .means("The client certificate for the upstream, in PEM.")
         $0("private_key", example: "{file: client-key.pem}")
             .means("The key of that certificate, in PEM.")
         $0("pin", example: "sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=")

@@ -1,7 +1,7 @@
 import NIOCore
 import Synchronization
 
-/// How many connections there may be to one target, over all event loops (docs/adr/0024).
+/// How many connections there may be to one target, over all event loops (docs/internals/adr/0024).
 ///
 /// A pool that needs a connection when there are that many waits for a place. A place that becomes free goes to the pool that has
 /// waited longest. The other pools close idle connections for it. A pool that has more connections closes one whose request is over,

@@ -37,7 +37,7 @@ struct PoolState: ~Copyable, Sendable {
         var shareCheckPeriod: Duration = .milliseconds(100)
         /// The longest life of a connection, and so the longest time for which an old address is used after a change in DNS.
         var maximumAge: Duration = .seconds(600)
-        /// A connection that was read empty less than this ago is used without a look, which costs a system call (docs/adr/0025,
+        /// A connection that was read empty less than this ago is used without a look, which costs a system call (docs/internals/adr/0025,
         /// 0057). So is one that was read empty in the last two turns of a busy loop.
         var freshness: Duration = .milliseconds(5)
         /// A connection that has been idle for less is not given to others: its last client may send another request.

@@ -14,7 +14,7 @@ enum BoxAuthority {
             "as_user needs the token of a service account or an administrator, and \"Make API calls using the as-user header\""
             + " among the app's settings in Box's developer console, authorized again after the change; or this call needs a"
             + " scope that the app lacks",
-        meaning: "Sends As-User with this user id (Box). The token stays the same."
+        meaning: "Sends As-User with this user ID (Box). The token stays the same."
     )
 
     private static let wrongClient = OAuthErrors.Advice(

@@ -120,7 +120,7 @@ extension BoxDeveloperTokenStrategy {
             type: "a time with its zone",
             example: "2026-03-01T09:30:00Z"
         ),
-        "client_id": KeyMeaning("The app's client id, to revoke the token.", example: "abc"),
+        "client_id": KeyMeaning("The app's client ID, to revoke the token.", example: "abc"),
         "client_secret": KeyMeaning("The app's client secret, to revoke the token.", example: "{env: BOX_SECRET}"),
     ].merging(["revoke_url": BoxEndpoints.meanings["revoke_url"]].compactMapValues(\.self)) { own, _ in own }
 }

@@ -218,7 +218,7 @@ extension BoxJWTStrategy {
         .merging(SharedMeanings.of("private_key", "passphrase", "key_id", "algorithm")) { own, _ in own }
         .merging([
             "app_settings": KeyMeaning(
-                "The JSON file that Box's console hands out with a key pair, or a secret that holds its text.",
+                "The JSON file that Box's console creates with a key pair, or a secret that holds its contents.",
                 type: "a path, or a secret",
                 example: "box-app.json"
             )

@@ -155,7 +155,7 @@ extension BoxEndpoints {
 
 extension BoxSubject {
     static let meaning = KeyMeaning(
-        "Whom the token speaks for: an enterprise's service account, or a user.",
+        "Who the token acts for: the service account of an enterprise, or a user.",
         example: "enterprise: \"12345\"\n# or: user: \"11446498\""
     )
 }

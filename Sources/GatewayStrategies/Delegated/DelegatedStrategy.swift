@@ -76,8 +76,8 @@ struct DelegatedStrategy: AuthStrategy {
 extension DelegatedStrategy {
     static let meanings = request.merging(SharedMeanings.of("apply")) { own, _ in own }.merging([
         "unique_id": KeyMeaning(
-            "Whose token it is: a name, or which header field of a request names the user.",
-            type: "a text, or a mapping",
+            "The user of the token: a name, or the header field of a request that names the user.",
+            type: "a string, or a mapping",
             example: "header: X-Box-User\nallow: [\"11446498\"]"
         ),
         "info": KeyMeaning(
@@ -86,17 +86,17 @@ extension DelegatedStrategy {
             example: "tier: gold\nregion: eu"
         ),
         "response": KeyMeaning(
-            "What the token server answers: json, text, or where JSON has the token and its end.",
+            "The format of the response: json, text, or where JSON has the token and its expiry.",
             default: "json",
             example: "token: /data/token\nexpires_in: /data/ttl"
         ),
-        "default_ttl": KeyMeaning("How long a token lives that does not say so.", default: "45m", example: "30m"),
+        "default_ttl": KeyMeaning("The lifetime of a token that does not state it.", default: "45m", example: "30m"),
         "initial_token": KeyMeaning(
-            "The token to begin with, before the first request.",
+            "The token to use before the first request to the token server.",
             example: "{env: FIRST_TOKEN}"
         ),
         "initial_token_expires": KeyMeaning(
-            "When that token ends.",
+            "When that token expires.",
             type: "a date, or a time with its zone",
             example: "2027-01-31"
         ),
@@ -104,17 +104,18 @@ extension DelegatedStrategy {
 
     private static let request: [String: KeyMeaning] = [
         "url": KeyMeaning(
-            "Where your token server is asked. Templates such as {{unique_id}} are filled in.",
+            "The URL of your token server. Templates such as {{unique_id}} are filled in.",
             example: "\"https://tokens.example.com/token?id={{unique_id}}\""
         ),
         "method": KeyMeaning("The method of that request.", default: "GET, or POST with a body", example: "POST"),
         "headers": KeyMeaning("Header fields of that request.", default: "{}", example: "X-Region: eu\nX-Tier: gold"),
         "body": KeyMeaning(
-            "The content of that request: a form, JSON or text.",
+            "The body of that request: a form, JSON or text.",
             example: "json: {id: \"{{unique_id}}\"}\n# or: form: {id: \"{{unique_id}}\"}"
         ),
         "request_auth": KeyMeaning(
-            "How the gateway proves to the token server who it is: bearer, basic, header or jwt; tls beside any.",
+            "How the gateway authenticates to the token server: bearer, basic, header or jwt, each "
+                + "optionally with tls.",
             example: "bearer: {env: TOKEN_SERVER_KEY}\n# or: basic: {username: svc, password: {env: PASSWORD}}"
         ),
     ]
@@ -329,6 +330,20 @@ struct DelegatedResponse: Hashable {
             return
         }
         let own = fields.fields("response")
+        own?.explain([
+            "format": KeyMeaning(
+                "What the response is. text is the token and nothing else.",
+                default: "json",
+                example: "json"
+            ),
+            "token": KeyMeaning("Where the token is.", default: "/access_token", example: "/data/token"),
+            "expires_in": SharedMeanings.expiresIn,
+            "expires_at": KeyMeaning(
+                "Where the time of expiry is.",
+                default: "/expires_at",
+                example: "/data/expires_at"
+            ),
+        ])
         let format = own?.choice("format", of: Format.self) ?? .json
         self.init(
             format: format,

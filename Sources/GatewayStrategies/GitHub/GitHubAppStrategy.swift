@@ -32,7 +32,7 @@ extension GitHubAppStrategy {
         "client_id": KeyMeaning("The client ID of the app, instead of app_id.", example: "Iv23liabcdef"),
         "private_key": KeyMeaning("A private key of the app, in PEM.", example: "{file: app.private-key.pem}"),
         "installation_id": KeyMeaning(
-            "The number of the installation; it ends the address of the installation's settings.",
+            "The ID of the installation: the number at the end of the URL of its settings.",
             example: "12345678"
         ),
         "owner": KeyMeaning(
@@ -40,7 +40,7 @@ extension GitHubAppStrategy {
             example: "acme"
         ),
         "repositories": KeyMeaning(
-            "The repositories that the token opens, without their owner.",
+            "The repositories that the token gives access to, without their owner.",
             default: "all of the installation",
             example: "[web, docs]"
         ),

@@ -51,7 +51,7 @@ struct GoogleServiceAccountStrategy: AuthStrategy {
 extension GoogleServiceAccountStrategy {
     static let meanings: [String: KeyMeaning] = [
         "service_account": KeyMeaning(
-            "The JSON key of the service account, or a secret that holds its text.",
+            "The JSON key of the service account, or a secret that holds its contents.",
             type: "a path, or a secret",
             example: "service-account.json"
         ),
@@ -60,15 +60,15 @@ extension GoogleServiceAccountStrategy {
             example: "[https://www.googleapis.com/auth/drive.readonly]"
         ),
         "subject": KeyMeaning(
-            "The user whose data the token opens (domain-wide delegation).",
+            "The user whose data the token gives access to (domain-wide delegation).",
             example: "ada@example.com"
         ),
         "audience": KeyMeaning(
-            "The API that accepts a token that the gateway signs itself. Google is not asked then.",
+            "The API that accepts a token signed by the gateway itself, without a request to Google.",
             example: "https://pubsub.googleapis.com/"
         ),
         "target_audience": KeyMeaning(
-            "Whom an ID token is meant for: a service of Cloud Run, or an IAP client ID.",
+            "The audience of an ID token: a Cloud Run service, or an IAP client ID.",
             example: "https://service-abc.a.run.app"
         ),
     ]

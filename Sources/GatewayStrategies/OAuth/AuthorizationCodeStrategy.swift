@@ -229,7 +229,7 @@ extension AuthorizationCodeStrategy {
         ) { own, _ in own }
         .merging([
             "authorize_parameters": KeyMeaning(
-                "What else the authority wants in the address of the login page.",
+                "Additional query parameters for the login page.",
                 default: "{}",
                 example: "prompt: consent\naudience: https://api.example.com"
             ),
@@ -238,11 +238,12 @@ extension AuthorizationCodeStrategy {
                 example: "https://id.example.com/oauth2/device"
             ),
             "issuer": KeyMeaning(
-                "The issuer that the answer to a login must name (RFC 9207).",
+                "The issuer that the response to a login must name (RFC 9207).",
                 example: "https://id.example.com"
             ),
             "refresh_token_lifetime": KeyMeaning(
-                "How long a refresh token lives, where the authority does not say it. For the countdown in status.",
+                "The lifetime of a refresh token, if the authorization server does not state it. For the "
+                    + "countdown in status.",
                 example: "90d"
             ),
         ]) { own, _ in own }

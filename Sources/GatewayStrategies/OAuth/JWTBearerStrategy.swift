@@ -157,11 +157,11 @@ extension JWTBearerStrategy {
     ).merging([
         "key": KeyMeaning("The private key that assertions are signed with, in PEM.", example: "{file: key.pem}"),
         "assertion": KeyMeaning(
-            "An assertion that others issue, instead of key and claims. It is fetched for each request.",
+            "An assertion from another issuer, instead of key and claims. It is fetched for each request.",
             example: "{file: /var/run/secrets/tokens/federation}"
         ),
         "claims": KeyMeaning(
-            "What the assertion says: iss at least. aud is token_url unless it is given.",
+            "The claims of the assertion. iss is required, and aud defaults to token_url.",
             example: "iss: mailer\nsub: postmaster@example.com"
         ),
         "lifetime": KeyMeaning("How long an assertion is valid; at most 1h.", default: "60s", example: "5m"),

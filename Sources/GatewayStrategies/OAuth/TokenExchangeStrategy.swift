@@ -197,11 +197,11 @@ extension TokenExchangeStrategy {
         .merging([
             "parent": KeyMeaning("The name of the credential whose token is exchanged.", example: "box-service"),
             "subject_token": KeyMeaning(
-                "A token that others issue, instead of parent. It is fetched for each request.",
+                "A token from another issuer, instead of parent. It is fetched for each request.",
                 example: "{file: /var/run/secrets/tokens/federation}"
             ),
             "subject_token_type": KeyMeaning(
-                "What subject_token is (RFC 8693 3).",
+                "The type of subject_token (RFC 8693 section 3).",
                 default: "urn:ietf:params:oauth:token-type:jwt",
                 example: "urn:ietf:params:oauth:token-type:id_token"
             ),
@@ -211,7 +211,7 @@ extension TokenExchangeStrategy {
     static let termMeanings: [String: KeyMeaning] = [
         "scopes": KeyMeaning("The scopes of the weaker token.", example: "[item_preview]"),
         "resource": KeyMeaning(
-            "What the token is for (RFC 8693 2.1); at Box one file or folder.",
+            "What the token is for (RFC 8693 section 2.1); at Box, one file or folder.",
             example: "https://api.box.com/2.0/files/1"
         ),
         "shared_link": KeyMeaning(

@@ -21,13 +21,16 @@ struct ExecStrategy: AuthStrategy {
                 "The program that prints the token, and its arguments. No shell is used; ./ is the folder of this file."
             )
         $0("environment", default: "{}", example: "PROFILE: production\nVAULT_TOKEN: {env: VAULT_TOKEN}")
-            .means("Variables for the program, beside PATH, HOME and a few more.")
+            .means("Environment variables for the program, in addition to PATH, HOME and a few more.")
         $0("timeout", \.timeout, .duration(.milliseconds(100) ... .seconds(15)), example: "5s")
             .means("Maximum time of one run; at most 15s.")
         $0("format", \.format, .choice, example: "text")
             .means("What the program prints.")
         $0("default_ttl", \.defaultLifetime, .duration(.seconds(1) ... .seconds(366 * 86_400)), example: "30m")
-            .means("How long a token lives that does not say so. Without it, until the upstream rejects it.")
+            .means(
+                "The lifetime of a token that does not state it. Without this key, such a token is "
+                    + "used until the upstream rejects it."
+            )
     }
 
     init?(from fields: ConfigFields) {

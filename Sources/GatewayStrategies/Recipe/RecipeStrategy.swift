@@ -91,6 +91,10 @@ struct RecipeStrategy: AuthStrategy {
 
     private static func initial(in fields: ConfigFields, _ kept: Set<String>) -> [String: Secret]? {
         guard let own = fields.fields("initial") else { return nil }
+        own.explain([
+            "token": KeyMeaning("The token.", example: "{env: FIRST_TOKEN}"),
+            "renewal": KeyMeaning("What refresh sends as {{renewal}}.", example: "{env: FIRST_RENEWAL}"),
+        ])
         var initial: [String: Secret] = [:]
         for key in ["token", "renewal"] where own.has(key) { initial[key] = own.requiredSecret(key) }
         if !own.has("token") { own.missing("token") }
@@ -186,7 +190,7 @@ extension RecipeStrategy {
             "The first token, for a login that needs a person.",
             example: "token: {env: FIRST_TOKEN}\nrenewal: {env: FIRST_RENEWAL}"
         ),
-        "login_hint": KeyMeaning("What tells that person what to do.", example: "Log in at https://portal.example.com"),
+        "login_hint": KeyMeaning("Instructions for that person.", example: "Log in at https://portal.example.com"),
     ]) { own, _ in own }
 
     private static let steps: [String: KeyMeaning] = [
@@ -195,11 +199,11 @@ extension RecipeStrategy {
             example: "- url: https://portal.example.com/login\n  outputs: {token: /data/token}"
         ),
         "refresh": KeyMeaning(
-            "The requests that renew it. When they are refused, acquire is tried.",
+            "The requests that renew the token. If they are refused, acquire is tried.",
             example: "- url: https://portal.example.com/refresh\n  outputs: {token: /data/token}"
         ),
         "revoke": KeyMeaning(
-            "The requests that make the authority forget it.",
+            "The requests that revoke the token.",
             example: "- method: DELETE\n  url: https://portal.example.com/session"
         ),
     ]

@@ -104,8 +104,8 @@ extension RegistryStrategy {
             "The token servers that may get the password: host, or host:port. A challenge that names another is passed on.",
             example: "[auth.docker.io]"
         ),
-        "username": KeyMeaning("The user name. Without it tokens are for what everybody may pull.", example: "me"),
-        "password": KeyMeaning("The password, or an access token in its place.", example: "{env: REGISTRY_PASSWORD}"),
+        "username": KeyMeaning("The user name. Without it, tokens are for public images.", example: "me"),
+        "password": KeyMeaning("The password, or an access token.", example: "{env: REGISTRY_PASSWORD}"),
     ]
 }
 

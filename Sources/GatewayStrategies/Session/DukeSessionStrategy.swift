@@ -68,7 +68,7 @@ struct DukeSessionStrategy: AuthStrategy {
         $0("path_style", \.style, .choice, example: "2022")
             .means("The shape of its paths: /NAME/ios/refresh (2019) or /NAME/refresh (2022).")
         $0("base_url", example: "https://auth.example")
-            .means("Replaces the authorizer, for a sandbox.")
+            .means("Replaces the URL of the authorizer, for a sandbox.")
     }
 
     private static func request(_ path: String, _ paths: SessionPaths) -> SessionRequest? {

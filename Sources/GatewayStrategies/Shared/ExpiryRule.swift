@@ -22,7 +22,7 @@ struct ExpiryRule: Hashable {
                 "The token lifetime: of every token with expiry: fixed, otherwise only if the response states no usable expiry."
             )
         $0("expiry", \.source, .choice, example: "jwt_exp")
-            .means("What says when a token ends: the response, its exp claim, the fixed lifetime, or nothing.")
+            .means("What says when a token expires: the response, its exp claim, the fixed lifetime, or nothing.")
     }
 
     init(source: Source, lifetime: Duration? = nil) {

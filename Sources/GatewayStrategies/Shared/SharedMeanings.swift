@@ -10,41 +10,50 @@ enum SharedMeanings {
         return found
     }
 
+    /// A part of `response`.
+    static let expiresIn = KeyMeaning(
+        "Where the lifetime in seconds is.",
+        default: "/expires_in",
+        example: "/data/expires_in"
+    )
+
     /// How a client proves who it is: `client_id`, `client_auth` and what belongs to them.
     static let client: [String: KeyMeaning] = [
-        "client_id": KeyMeaning("The id of the client, as it is registered with the authority.", example: "my-app"),
+        "client_id": KeyMeaning("The client ID, as registered with the authorization server.", example: "my-app"),
         "client_secret": KeyMeaning("The client's secret.", example: "{env: CLIENT_SECRET}"),
         "client_auth": KeyMeaning(
-            "How the client proves who it is. body is client_secret_post, basic is client_secret_basic (RFC 6749 2.3.1).",
+            "How the client authenticates. body is client_secret_post, basic is client_secret_basic (RFC "
+                + "6749 section 2.3.1).",
             default: "body with a secret, none where a public client is accepted",
             example: "basic"
         ),
         "client_auth_encoding": KeyMeaning(
-            "How id and secret are encoded before client_auth: basic joins them. form is RFC 6749 2.3.1; none leaves them.",
+            "How ID and secret are encoded for client_auth: basic. form follows RFC 6749 section 2.3.1; "
+                + "none sends them as they are.",
             default: "form",
             example: "none"
         ),
         "private_key": KeyMeaning("The key that assertions are signed with, in PEM.", example: "{file: key.pem}"),
         "passphrase": KeyMeaning(
-            "What opens the private key, where it is encrypted.",
+            "The passphrase of the private key, if it is encrypted.",
             example: "{env: KEY_PASSPHRASE}"
         ),
-        "key_id": KeyMeaning("The id of the key, sent as kid.", example: "\"2026-03\""),
+        "key_id": KeyMeaning("The ID of the key, sent as kid.", example: "\"2026-03\""),
         "algorithm": KeyMeaning("How assertions are signed.", default: "RS256", example: "RS512"),
         "certificate": KeyMeaning(
-            "The certificate of the private key, in PEM. Its digest is sent as x5t#S256, as Microsoft Entra wants it.",
+            "The certificate of the private key, in PEM. Its digest is sent as x5t#S256, as Microsoft Entra requires.",
             example: "client.pem"
         ),
         "assertion": KeyMeaning(
-            "A statement that others issue, for client_auth: assertion (RFC 7521). It is fetched for each request.",
+            "An assertion from another issuer, for client_auth: assertion (RFC 7521). It is fetched for each request.",
             example: "{file: /var/run/secrets/tokens/federation}"
         ),
         "tls": KeyMeaning(
-            "What the client shows the authority in the TLS handshake, for client_auth: tls (RFC 8705).",
+            "The client certificate for the authorization server, for client_auth: tls (RFC 8705).",
             example: "certificate: client.pem\nprivate_key: {file: client-key.pem}"
         ),
         "audience": KeyMeaning(
-            "Whom the client's assertion is meant for.",
+            "The audience (aud) of the client's assertion.",
             default: "token_url",
             example: "https://id.example.com"
         ),
@@ -52,20 +61,20 @@ enum SharedMeanings {
 
     static let oauth: [String: KeyMeaning] = [
         "token_url": KeyMeaning(
-            "Where tokens are requested (RFC 6749 3.2).",
+            "Where tokens are requested (RFC 6749 section 3.2).",
             example: "https://id.example.com/oauth2/token"
         ),
         "authorize_url": KeyMeaning(
-            "The login page, where the browser is sent (RFC 6749 3.1).",
+            "The login page, where the browser is sent (RFC 6749 section 3.1).",
             example: "https://id.example.com/oauth2/authorize"
         ),
         "revoke_url": KeyMeaning(
             "Where authgateway token revoke sends the token (RFC 7009). Without it nothing is revoked.",
             example: "https://id.example.com/oauth2/revoke"
         ),
-        "scopes": KeyMeaning("The scopes to ask for.", default: "[]", example: "[read, write]"),
+        "scopes": KeyMeaning("The scopes to request.", default: "[]", example: "[read, write]"),
         "parameters": KeyMeaning(
-            "What else the authority wants in the form of a token request.",
+            "Additional form parameters for token requests.",
             default: "{}",
             example: "audience: https://api.example.com\nresource: https://api.example.com"
         ),
@@ -75,7 +84,7 @@ enum SharedMeanings {
             example: "{scope: api://calendar/read offline_access}"
         ),
         "redirect_uri": KeyMeaning(
-            "Where the authority sends the browser after a login, as it is registered there.",
+            "Where the authorization server sends the browser after a login, exactly as registered there.",
             default: "any free port of http://127.0.0.1/callback",
             example: "http://127.0.0.1:8765/callback"
         ),
@@ -92,14 +101,14 @@ enum SharedMeanings {
             example: "{env: ACCESS_TOKEN}"
         ),
         "session_token": KeyMeaning(
-            "The session token of a login that was done elsewhere. It is sent to the authorizer alone.",
+            "The session token of a login that was done elsewhere. It is sent only to the authorizer.",
             example: "{env: SESSION_TOKEN}"
         ),
         "session_lifetime": KeyMeaning(
-            "How long a session token lives unless it is used, for the countdown in status.",
+            "The lifetime of an unused session token, for the countdown in status.",
             example: "30d"
         ),
-        "base_url": KeyMeaning("Where the authorizer is.", example: "https://authorizer.example.com"),
+        "base_url": KeyMeaning("The URL of the authorizer.", example: "https://authorizer.example.com"),
         "client_name": KeyMeaning("The name of the client in the authorizer's paths.", example: "portal"),
         "apply": KeyMeaning(
             "Where the token goes: a header field, a query parameter, a cookie, the path, or the password of a user.",
@@ -123,7 +132,7 @@ enum SharedMeanings {
 
     static let gitHubActions: [String: KeyMeaning] = [
         "audience": KeyMeaning(
-            "Whom it is meant for, as the authority wants it in aud.",
+            "The audience (aud) that the authorization server expects.",
             example: "api://AzureADTokenExchange"
         )
     ]
@@ -132,28 +141,31 @@ enum SharedMeanings {
         "certificate": KeyMeaning("The gateway's certificate, in PEM, with its intermediates.", example: "client.pem"),
         "private_key": KeyMeaning("The key of that certificate, in PEM.", example: "{file: client-key.pem}"),
         "passphrase": KeyMeaning(
-            "What opens the private key, where it is encrypted.",
+            "The passphrase of the private key, if it is encrypted.",
             example: "{env: KEY_PASSPHRASE}"
         ),
         "ca": KeyMeaning(
-            "The authorities that the server's certificate must come from, in PEM.",
+            "The certificate authorities that the server's certificate must come from, in PEM.",
             default: "those of the system",
             example: "corp-ca.pem"
         ),
     ]
 
     static let subject: [String: KeyMeaning] = [
-        "enterprise": KeyMeaning("The id of the enterprise whose service account is used.", example: "\"12345\""),
-        "user": KeyMeaning("The id of the user.", example: "\"11446498\""),
+        "enterprise": KeyMeaning("The ID of the enterprise whose service account is used.", example: "\"12345\""),
+        "user": KeyMeaning("The ID of the user.", example: "\"11446498\""),
     ]
 
     static let placement: [String: KeyMeaning] = [
         "header": KeyMeaning("The header field that holds the token.", example: "X-Api-Token"),
-        "query": KeyMeaning("The parameter of the query that holds the token.", example: "access_token"),
+        "query": KeyMeaning("The query parameter that holds the token.", example: "access_token"),
         "cookie": KeyMeaning("The cookie that holds the token. It replaces all cookies of the client.", example: "sid"),
-        "basic": KeyMeaning("The user whose password the token is (RFC 7617).", example: "x-access-token"),
-        "path": KeyMeaning("The path with the token, before that of each request.", example: "\"/bot{{token}}\""),
-        "scheme": KeyMeaning("What stands before the token in the header field.", example: "Bearer"),
-        "value": KeyMeaning("The text with the token in it.", default: "\"{{token}}\"", example: "\"{{token}}\""),
+        "basic": KeyMeaning("Sends the token as the password of this user (RFC 7617).", example: "x-access-token"),
+        "path": KeyMeaning(
+            "The path with the token, which is put before the path of each request.",
+            example: "\"/bot{{token}}\""
+        ),
+        "scheme": KeyMeaning("The word before the token in the header field, such as Bearer.", example: "Bearer"),
+        "value": KeyMeaning("The string with the token in it.", default: "\"{{token}}\"", example: "\"{{token}}\""),
     ]
 }

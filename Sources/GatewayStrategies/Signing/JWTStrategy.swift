@@ -92,10 +92,11 @@ extension JWTStrategy {
         ),
         "algorithm": KeyMeaning("How tokens are signed.", default: "RS256", example: "ES256"),
         "claims": KeyMeaning(
-            "What the token says. {{fingerprint}} is SHA256: and the digest of the public key. exp and iat are added.",
+            "The claims of the token. {{fingerprint}} stands for SHA256: and the digest of the public key. "
+                + "exp and iat are added.",
             example: "iss: reporting\naud: https://api.example.com"
         ),
         "lifetime": KeyMeaning("How long a token is valid.", default: "5m", example: "20m"),
-        "jti": KeyMeaning("Whether each token has an id of its own, the claim jti.", default: "false", example: "true"),
+        "jti": KeyMeaning("Whether each token has a unique ID (the jti claim).", default: "false", example: "true"),
     ]) { _, own in own }
 }

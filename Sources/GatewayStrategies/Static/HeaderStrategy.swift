@@ -92,16 +92,16 @@ struct HeaderStrategy: AuthStrategy {
 extension HeaderStrategy {
     static let meanings: [String: KeyMeaning] = [
         "name": KeyMeaning("The header field to set.", default: "Authorization", example: "X-Api-Key"),
-        "scheme": KeyMeaning("What stands before the value, with a space between them.", example: "Token"),
+        "scheme": KeyMeaning("The word before the value, with a space after it.", example: "Token"),
         "value": KeyMeaning("The API key or other secret.", example: "{env: API_KEY}"),
         "format": KeyMeaning(
-            "The text in the header field, behind the scheme, with {{token}} for the value.",
+            "The string in the header field, after the scheme, with {{token}} for the value.",
             default: "\"{{token}}\"",
             example: "\"token={{token}}\""
         ),
-        "query": KeyMeaning("The parameter of the query to set, instead of a header field.", example: "api_key"),
+        "query": KeyMeaning("The query parameter to set, instead of a header field.", example: "api_key"),
         "path": KeyMeaning(
-            "What stands before the path of each request, with {{token}} for the value, instead of a header field.",
+            "The prefix of each request's path, with {{token}} for the value, instead of a header field.",
             example: "\"/bot{{token}}\""
         ),
     ]

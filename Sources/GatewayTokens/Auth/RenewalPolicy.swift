@@ -73,7 +73,10 @@ extension RenewalPolicy {
         .shows("renew_at_least", as: "renew", text: Self.textOfRenewal) {
             $0.isAutomatic ? .text(ConfigUnits.text($0.atLeast)) : nil
         }
-        .means("How long before its end a token is renewed. false renews nothing but by authgateway token refresh.")
+        .means(
+            "How long before it expires a token is renewed. false renews nothing, except with "
+                + "authgateway token refresh."
+        )
         // With `rejected_when`, which credentials with sessions have besides.
         $0("retry_on", default: "[401]", example: "[401, 403]")
             .covers {
@@ -84,12 +87,14 @@ extension RenewalPolicy {
             .shows("retry_on") { .list($0.retryOn.map { .number($0) }) }
             .shows("rejected_when", texts: RejectionRule.texts) { $0.rejectedWhen.map(\.shown) }
             .means(
-                "Statuses of the upstream that can mean that it rejected the token. The request is repeated with a new one."
+                "Statuses of the upstream that can mean that it rejected the token. The request is replayed "
+                    + "with a new one."
             )
         $0("on_authority_failure", \.onAuthorityFailure, .choice, example: "fail")
             .shows("on_authority_failure") { $0.isAutomatic ? .text($0.onAuthorityFailure.rawValue) : nil }
             .means(
-                "What happens while no new token can be had: the old one is used to its end, or requests fail at once."
+                "What happens while there is no new token: the old one is used until it expires, or "
+                    + "requests fail at once."
             )
         $0("acquire_on", \.acquireOn, .choice, example: "startup")
             .shows("acquire_on") { $0.isAutomatic ? .text($0.acquireOn.rawValue) : nil }

@@ -23,7 +23,7 @@ package struct CredentialDecoder {
 
     private static let names = Keys {
         $0(KeyMeaning.anyName, example: "strategy: bearer\ntoken: {env: API_TOKEN}")
-            .means("One credential. The keys beside strategy depend on it.")
+            .means("One credential. Its other keys depend on the strategy.")
     }
 
     package init(catalog: StrategyCatalog, context: ConfigContext, clients: [String]) {

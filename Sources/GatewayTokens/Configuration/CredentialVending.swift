@@ -9,14 +9,14 @@ package struct CredentialVending {
 
     private static let vendKeys = Keys {
         $0("vend", example: "clients: [widget-backend]\nwhole_token: true")
-            .means("Hands tokens of the credential out to clients, at POST /tokens/NAME of the admin listener.")
+            .means("Hands out tokens of this credential to clients, at POST /tokens/NAME on the admin listener.")
     }
 
     private static let keys = Keys {
         $0("clients", example: "[widget-backend]")
-            .means("The clients of access.clients that are handed a token.")
+            .means("The clients of access.clients that may get a token.")
         $0("whole_token", default: "false", example: "true")
-            .means("Hands out the credential's own token, where there is no downscope.")
+            .means("Hands out the credential's own token, instead of a weaker one (downscope).")
         $0("downscope", example: "scopes: [item_preview]\nresource: https://api.box.com/2.0/files/1")
             .means("Exchanges the token for a weaker one (RFC 8693).")
     }

@@ -39,7 +39,7 @@ package enum RenewalDecoder {
 
     private static let renewKeys = Keys(RenewalPolicy()) {
         $0("ahead", \.aheadPercent, .percent(1...50), example: "20%")
-            .means("The share of its lifetime that a token has left then.")
+            .means("The share of its lifetime that a token has left when it is renewed.")
         $0(
             "at_least",
             \.atLeast,
@@ -47,7 +47,7 @@ package enum RenewalDecoder {
             default: RenewalPolicy.standardAtLeast,
             example: "5m"
         )
-        .means("The minimum time that a token has left then; at most half its lifetime.")
+        .means("The minimum time that a token has left when it is renewed; at most half its lifetime.")
     }
 
     /// `false`, or `{ahead, at_least}`.
@@ -158,7 +158,7 @@ extension AuthBehavior {
 package enum SecretExpirationDecoder {
     private static let keys = Keys {
         $0("expires", type: "a date, or a time with its zone", example: "2027-01-31")
-            .means("When the secret, key or password here ends. status warns 14 days ahead.")
+            .means("When the secret, key or password expires. status warns 14 days ahead.")
     }
 
     /// - Parameter strategy: nil when its own keys were faulty.

@@ -55,7 +55,10 @@ package struct StorageHealth: Hashable, Sendable {
             blocks = blocks || unshipped.isRequired && isBlocking
             reasons.append(unshipped.sentence(failure, effect: effect))
         }
-        if unrecorded > 0 { reasons.append("the audit log lacks \(unrecorded) locks, revocations and the like so far") }
+        if unrecorded > 0 {
+            let events = unrecorded == 1 ? "1 operator event has" : "\(unrecorded) operator events have"
+            reasons.append("\(events) not reached the audit log yet")
+        }
         if let auditBreach {
             reasons.append("the audit log is broken: \(auditBreach) (see authgateway audit verify)")
         }

@@ -151,61 +151,81 @@ private enum ErrorPage {
     static let markdown = """
         # Errors
 
-        This page is made from the texts of the program. `authgateway explain-error CODE` prints one entry, and
-        `authgateway explain-error` lists all codes. With `--json` the output is for programs.
+        Look up a code here, or on the terminal, which also says who can fix it:
 
-        | code in | what it is |
+        ```text
+        authgateway explain-error CODE
+        ```
+
+        | Code in | Meaning |
         |---|---|
-        | an answer | the gateway answered by itself: `code` in the problem document, and the end of `type` |
-        | the audit log | `error_code`: of the answer, of the failed request, of the call for a token, or of the authority |
-        | the log | the same codes, with the request's ID where a request failed |
-        | metrics | labels of `gateway_problems_total` and `gateway_requests_failed_total` |
+        | `code` in a response's body, a problem document (RFC 9457) | the gateway answered by itself; `type` ends with the code |
+        | `error_code` in the [audit log](audit.md), and the log | what failed: a response, a request or a token request |
+        | labels of `gateway_problems_total` and `gateway_requests_failed_total` | the same codes |
 
-        In the commands, `NAME` is the credential, `CLIENT` a client of `access.clients`, `URL` the address of the request.
-        `ID` is `Gateway-Request-Id` of the answer.
+        These commands help with most of them:
 
-        `recovery` in a problem document says what helps, for programs:
+        ```text
+        authgateway explain ID          what happened to a request; ID is the Gateway-Request-Id header of its response
+        authgateway status NAME         why a credential fails, with the message of the authorization server
+        authgateway doctor              checks names, networks, certificates, clocks and files
+        authgateway config explain KEY  describes a key of the configuration
+        ```
 
-        | `recovery` | what it means |
+        Programs can act on `recovery` in the problem document:
+
+        | `recovery` | Meaning |
         |---|---|
         \(ProblemRecovery.allCases.map { "| `\($0.rawValue)` | \($0.meaning) |" }.joined(separator: "\n"))
 
-        ## Answers of the gateway
+        ## Responses of the gateway
 
-        \(entries(ErrorEntry.ofAnswers))
-        ## Reasons of failed requests
+        | Status | Code | What happened | What to do |
+        |---|---|---|---|
+        \(rows(ErrorEntry.ofAnswers) { "| \($0.status ?? 0) " })
 
-        The event `request_failed` has these reasons, besides the codes above.
+        ## Failed requests
 
-        \(entries(ErrorEntry.ofRequests))
-        ## Calls for tokens
+        The audit log has these reasons of `request_failed`, besides the codes above. In events of a credential, they are about the token
+        endpoint.
 
-        Events of a credential have these codes, besides those of failed requests: there, `connection_refused` is about the token
-        endpoint. `config_refused` is the event of a reload.
+        | Code | What happened | What to do |
+        |---|---|---|
+        \(rows(ErrorEntry.ofRequests))
 
-        \(entries(ErrorEntry.ofTokenCalls))
-        ## Codes of authorities
+        ## Token requests
 
-        The gateway repeats these codes of authorities. Whatever else an authority sends is `other`.
+        | Code | What happened | What to do |
+        |---|---|---|
+        \(rows(ErrorEntry.ofTokenCalls))
 
-        \(entries(ErrorEntry.ofAuthorities))
+        ## Codes of authorization servers
+
+        The gateway repeats only these codes of authorization servers. Any other is `other`.
+
+        | Code | What happened | What to do |
+        |---|---|---|
+        \(rows(ErrorEntry.ofAuthorities))
+
         """
 
-    private static func entries(_ entries: [ErrorEntry]) -> String {
-        entries.map(\.markdown).joined(separator: "\n")
+    /// - Parameter first: The cells before the code.
+    private static func rows(_ entries: [ErrorEntry], first: (ErrorEntry) -> String = { _ in "" }) -> String {
+        entries.map { first($0) + $0.cells }.joined(separator: "\n")
     }
 }
 
 extension ErrorEntry {
-    fileprivate var markdown: String {
-        let heading = codes.count == 1 ? "### \(codes[0])" : "### \(title)"
+    /// A code can be linked to; of several that mean the same, the first.
+    fileprivate var cells: String {
         let names = codes.map { "`\($0)`" }.joined(separator: ", ")
-        let what = codes.count == 1 ? "\(title)\(status.map { ": status \($0)" } ?? "")." : "\(names)."
-        var lines = [heading, "", what, ""]
-        lines.append("- What happened: \(advice.happened)")
-        lines.append("- Who can fix it: \(advice.person.rawValue).")
-        lines.append("- What to do: \(advice.remedy)")
-        lines += advice.commands.map { "- Type: `\($0)`" }
-        return lines.joined(separator: "\n") + "\n"
+        let remedy = ([advice.remedy] + commandsToShow.map { "`\($0)`" }).joined(separator: " ")
+        return "| <a id=\"\(codes[0])\"></a>\(names) | \(advice.happened) | \(remedy) |"
+    }
+
+    /// Not those that the page names once for all codes.
+    private var commandsToShow: [String] {
+        let named = [["explain", "ID"], ["status"], ["status", "NAME"], ["doctor"]].map { GatewayCommand.line($0) }
+        return advice.commands.filter { !named.contains($0) && !$0.contains(" config explain ") }
     }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import GatewayStrategies
 
-@Suite("The strategy of docs/extending.md", .timeLimit(.minutes(5)))
+@Suite("The strategy of docs/internals/extending.md", .timeLimit(.minutes(5)))
 struct TicketStrategyTests {
     private static let success = TokenReply(200, #"{"ticket": "t-1", "valid_seconds": 900}"#)
 
