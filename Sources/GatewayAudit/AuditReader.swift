@@ -139,8 +139,9 @@ package final class AuditReader: Sendable {
     ) async throws(AuditError) -> AuditWho {
         try await read { database in
             let oldest = try String.fetchOne(database, sql: "SELECT min(minute) FROM token_use")
-            var answer = try Self.who(question, recordedSince: oldest, within: limit, in: database)
-            try Self.addRequests(to: &answer, question, in: database)
+            let end = limit.map { ContinuousClock.now + $0 }
+            var answer = try Self.who(question, recordedSince: oldest, until: end, in: database)
+            try Self.addRequests(to: &answer, question, until: end, in: database)
             return answer
         }
     }
@@ -310,10 +311,12 @@ extension AuditReader {
     }
 
     /// Reads `token_use` alone, of a log or of rows that were copied from a shared database.
+    ///
+    /// - Parameter end: When it has taken too long; nil for never.
     static func who(
         _ question: AuditWho.Question,
         recordedSince: String?,
-        within limit: Duration?,
+        until end: ContinuousClock.Instant?,
         in database: Database
     ) throws -> AuditWho {
         let name = question.by == .status ? "'' AS name" : question.by.rawValue
@@ -330,7 +333,6 @@ extension AuditReader {
         )
         var tally = AuditWhoTally(question)
         var rows = 0
-        let end = limit.map { ContinuousClock.now + $0 }
         try StatementRow.forEach(
             of: selection.unorderedSQL,
             arguments: selection.condition.arguments,
@@ -359,14 +361,16 @@ extension AuditReader {
     private static let groupLimit = 500
 
     /// Names the first and the last request where single requests are recorded. They are looked for in one minute each, so this is quick
-    /// however many there are.
+    /// however many there are. What is not named by `end` keeps its minute.
     private static func addRequests(
         to answer: inout AuditWho,
         _ question: AuditWho.Question,
+        until end: ContinuousClock.Instant?,
         in database: Database
     ) throws {
-        guard try AuditSchema.hasIndex(.requestsByCredential, in: database) else { return }
+        guard try AuditSchema.hasIndex(.requestsByTime, in: database) else { return }
         for index in answer.groups.indices.prefix(groupLimit) {
+            if let end, ContinuousClock.now > end { return }
             try addRequests(to: &answer.groups[index], question, of: answer.by, in: database)
         }
         guard var total = answer.total else { return }
@@ -382,7 +386,9 @@ extension AuditReader {
     ) throws {
         func request(in minute: String, isLast: Bool) throws -> (at: String, id: String)? {
             guard let start = UnixTime(rfc3339: minute) else { return nil }
-            var selection = AuditSelection(columns: ["at", "request_id"], table: "token_requests", key: ["at", "id"])
+            let index = AuditIndex.requestsByTime
+            let source = "\(index.table) INDEXED BY \(index.name)"
+            var selection = AuditSelection(columns: ["at", "request_id"], table: source, key: ["at", "id"])
             let filter = AuditFilter(credential: question.credential, since: start, until: start + .seconds(60))
             selection.condition = filter.condition(for: .requests)
             switch (grouping, group.name) {
@@ -474,6 +480,7 @@ package enum AuditIndexing {
         do throws(FileLock.Failure) {
             lock = try FileLock(path)
         } catch {
+            guard error == .held else { throw AuditError("\(path) cannot be opened for writing by this user") }
             throw AuditError("a gateway uses \(path), and its events would wait meanwhile; stop it first")
         }
         do {
