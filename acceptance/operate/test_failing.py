@@ -163,9 +163,9 @@ def test_what_needs_a_person_says_which_command(start_gateway, authority, origin
 @pytest.mark.parametrize(
     "refusal, setting",
     [
-        ((302, "", "text/plain", "Location: http://127.0.0.1:9/"), "token_url"),
+        ((302, "", "text/plain", "Location: http://127.0.0.1:9/"), "the address of the token endpoint"),
         ((404, "<html><title>Not here</title></html>", "text/html"), None),
-        ((404, "{}", "application/json"), "token_url"),
+        ((404, "{}", "application/json"), "the address of the token endpoint"),
         ((400, json.dumps({"error": "invalid_scope"}), "application/json"), "scopes"),
     ],
     ids=["a redirect", "a page", "404", "invalid_scope"],

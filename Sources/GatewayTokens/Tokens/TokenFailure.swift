@@ -173,12 +173,13 @@ extension TokenFailure {
     /// What the configuration has wrong, as the answer says; nil if it may be something else, such as the secret.
     private var blamedSetting: String? {
         guard let cause = problem.cause else { return nil }
-        if let status = cause.httpStatus, (300..<400).contains(status) { return "token_url" }
+        let endpoint = "the address of the token endpoint"
+        if let status = cause.httpStatus, (300..<400).contains(status) { return endpoint }
         switch cause.code {
-        case nil: return cause.httpStatus == 404 || cause.httpStatus == 405 ? "token_url" : nil
+        case nil: return cause.httpStatus == 404 || cause.httpStatus == 405 ? endpoint : nil
         case "invalid_scope": return "scopes"
         case "invalid_target": return "the resource or audience"
-        case "unsupported_grant_type": return "token_url or the strategy"
+        case "unsupported_grant_type": return "\(endpoint) or the strategy"
         default: return nil
         }
     }

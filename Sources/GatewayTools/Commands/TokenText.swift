@@ -75,7 +75,7 @@ enum TokenText {
     private static func errors(of tokens: [TokenStatus]) -> String {
         let parts = tokens.compactMap { token -> String? in
             if token.failing != nil { return failing(token) }
-            let locked = token.lockedAt.map { " Locked at \($0)." } ?? ""
+            let locked = token.lockedAt.map { " Locked at \(LogText.clean($0))." } ?? ""
             return token.lastError.map { "\(LogText.clean(token.credential)): \(LogText.clean($0))\(locked)\n" }
         }
         return parts.isEmpty ? "" : "\n" + parts.joined()

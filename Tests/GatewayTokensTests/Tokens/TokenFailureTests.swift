@@ -80,8 +80,9 @@ struct TokenFailureTests {
     @Test(
         "what another call cannot change is corrected in the configuration",
         arguments: [
-            (nil, 302, "token_url"), (nil, 404, "token_url"), ("invalid_request", 307, "token_url"),
-            ("invalid_scope", 400, "scopes"), ("unsupported_grant_type", 400, "token_url or the strategy"),
+            (nil, 302, "the address of the token endpoint"), (nil, 404, "the address of the token endpoint"),
+            ("invalid_request", 307, "the address of the token endpoint"), ("invalid_scope", 400, "scopes"),
+            ("unsupported_grant_type", 400, "the address of the token endpoint or the strategy"),
         ] as [(String?, Int, String)]
     )
     func aWrongSettingTakesAReload(_ code: String?, _ status: Int, _ setting: String) {
