@@ -22,6 +22,10 @@ def test_a_page_works_from_top_to_bottom(page, tmp_path):
     documents.run_page(page, tmp_path, setup=setup.read_text(encoding="utf-8") if setup.exists() else "")
 
 
+def test_what_stands_before_a_page_belongs_to_one():
+    assert {path.name for path in SETUP.iterdir()} <= {page.rpartition("/")[2] for page in PAGES}
+
+
 def test_each_block_names_its_language():
     for block in (block for page in PAGES for block in documents.blocks(page)):
         assert block.language in LANGUAGES, f"{block.place}: {block.language!r}"

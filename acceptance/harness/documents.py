@@ -362,6 +362,10 @@ FORBIDDEN = {
     "has no place beside": "cannot be combined with",
     "in the place of": "instead of, or: in place of",
     "mend": "fix",
+    "cuts nothing": "does not interrupt requests",
+    "ends by itself": "resolves itself, or: expires",
+    "no person is needed": "no action needed",
+    "for whom": "that wait for it, or say who",
 }
 
 

@@ -41,83 +41,6 @@ causes a warning. A *string or reference* is a string, or comes from one of the 
 [Values and secrets](../configuration.md#values-and-secrets) has the details.
 """
 
-#: What keys deep within a strategy mean, which the program does not say. `*` stands for acquire, refresh and revoke of a recipe.
-PARTS = {
-    "*.basic": "User name and password for Basic authentication (RFC 7617).",
-    "*.basic.password": "The password. Templates such as {{password}} are filled in.",
-    "*.basic.username": "The user name. Templates are filled in.",
-    "*.body": "The body of the request: exactly one of form, json and text.",
-    "*.body.form": "The fields of a form, by name. Templates are filled in.",
-    "*.body.json": "A JSON document. Templates in its strings are filled in.",
-    "*.body.text": "A string. Templates are filled in.",
-    "*.body.type": "The Content-Type of text; text/plain; charset=utf-8 by default.",
-    "*.headers": "Header fields of the request. Templates are filled in.",
-    "*.method": "The method; GET by default, or POST with a body.",
-    "*.outputs": "What to take from the response, by the names that later steps use as {{name}}.",
-    "*.outputs.NAME": "A JSON pointer, or exactly one of json, header, cookie, body and regex. regex can also go with header.",
-    "*.outputs.NAME.body": "true: the whole body.",
-    "*.outputs.NAME.cookie": "The name of a cookie that the response sets.",
-    "*.outputs.NAME.header": "The name of a header field.",
-    "*.outputs.NAME.json": "A JSON pointer (RFC 6901), such as /data/token.",
-    "*.outputs.NAME.optional": "Whether the response may lack it. By default, a response without it is an error.",
-    "*.outputs.NAME.regex": "A regular expression for the body, or for the header field. Its first group counts.",
-    "*.status": "What a status of the response means. By default, any 2xx is a success.",
-    "*.status.success": "Statuses of a success, such as 200 or 2xx.",
-    "*.status.terminal": "Statuses that mean that the token or session is no longer valid.",
-    "*.status.transient": "Statuses after which the gateway tries again, and keeps the token.",
-    "*.success": "A value in a JSON response that tells a success, for APIs that answer 200 to everything.",
-    "*.success.equals": "What the value must be.",
-    "*.success.json": "A JSON pointer (RFC 6901) to the value.",
-    "*.url": "The URL. Templates are filled in, but scheme, host and port cannot depend on secrets or responses.",
-    "body.form": "The fields of a form, by name. Templates are filled in.",
-    "body.json": "A JSON document. Templates in its strings are filled in.",
-    "body.text": "A string. Templates are filled in.",
-    "body.type": "The Content-Type of text; text/plain; charset=utf-8 by default.",
-    "claims.iss": "The issuer. Any other claim can be written beside it.",
-    "initial.renewal": "What refresh sends as {{renewal}}.",
-    "initial.token": "The first token.",
-    "login.path": "The path of the login page. {client_name} is filled in.",
-    "login.token_path": "The path where a login ends, with the tokens in its query; /token by default.",
-    "refresh.access_token": "Where the request has the access token. By default, it has none.",
-    "refresh.access_token.header": "The header field.",
-    "refresh.method": "The method; POST by default.",
-    "refresh.path": "The path below base_url. {client_name} is filled in.",
-    "refresh.session_token": "Where the request has the session token.",
-    "refresh.session_token.header": "The header field.",
-    "request_auth.basic": "A user name and a password, as for the strategy basic.",
-    "request_auth.bearer": "A fixed bearer token.",
-    "request_auth.header": "A fixed value in a header field or the query, as for the strategy header.",
-    "request_auth.jwt": "A token that is signed for each request.",
-    "request_auth.jwt.algorithm": "How it is signed; RS256 by default.",
-    "request_auth.jwt.claims": "Its claims. iss is required, aud defaults to the origin of the server, and {{unique_id}} is filled in.",
-    "request_auth.jwt.claims.iss": "The issuer. Any other claim can be written beside it.",
-    "request_auth.jwt.key": "The private key, in PEM.",
-    "request_auth.jwt.key_id": "The ID of the key, sent as kid.",
-    "request_auth.jwt.lifetime": "How long it is valid; 60s by default.",
-    "request_auth.jwt.passphrase": "The passphrase of the private key, if it is encrypted.",
-    "request_auth.jwt.secret": "A shared secret instead of the key, for HS256, HS384 and HS512.",
-    "request_auth.tls": "A client certificate, or the certificate authorities of the server. Alone, or beside one of the others.",
-    "response.access_token": "Where the access token is; /access_token by default.",
-    "response.expires_at": "Where the time of expiry is; /expires_at by default.",
-    "response.expires_in": "Where the lifetime in seconds is; /expires_in by default.",
-    "response.format": "json by default.",
-    "response.session_token": "Where the session token is; /session_token by default.",
-    "response.token": "Where the token is; /access_token by default.",
-    "revoke.access_token": "Where the request has the access token; by default as for refresh.",
-    "revoke.access_token.header": "The header field.",
-    "revoke.method": "The method; POST by default.",
-    "revoke.path": "The path below base_url. {client_name} is filled in.",
-    "revoke.session_token": "Where the request has the session token; by default as for refresh.",
-    "revoke.session_token.header": "The header field.",
-    "status.success": "Statuses of a success, such as 200 or 2xx.",
-    "status.terminal": "Statuses after which the tokens are forgotten, and a person must log in.",
-    "status.transient": "Statuses after which the gateway tries again, and keeps the tokens.",
-    "unique_id.allow": "The names that requests may give. Either this or regex is required.",
-    "unique_id.at_most": "How many users have a token at a time; 100 by default.",
-    "unique_id.header": "The header field that names the user. It is not forwarded.",
-    "unique_id.regex": "A regular expression that a whole name must match.",
-}
-
 #: Blocks whose keys are names that people choose.
 MAPPINGS = {"credentials", "routes"}
 
@@ -133,16 +56,6 @@ def known():
 def place(key):
     """The name of the anchor of a key: its path as `config explain` prints it, without brackets."""
     return key["path"].replace("[]", "")
-
-
-def part(key):
-    """The name of a key in `PARTS`."""
-    return re.sub(r"^(acquire|refresh|revoke)\[\]", "*", key["path"].removeprefix(OF_CREDENTIALS)).replace("[]", "")
-
-
-def meaning(key):
-    """What a key is for."""
-    return key.get("meaning") or PARTS[part(key)]
 
 
 def pages_of(key):
@@ -207,7 +120,7 @@ class Page:
 
     def meaning(self, key):
         """What a key is for, with an example of a value whose form the type does not say."""
-        text = escaped(meaning(key))
+        text = escaped(key["meaning"])
         name = re.escape(key["path"].rpartition(".")[2])
         value = re.search(rf"(?:^|[ -]){name}: (\S.*)\Z", key.get("example", ""), re.MULTILINE)
         if not value or value[1] == key.get("default") or PLAIN.search(key["type"]):
@@ -231,7 +144,7 @@ class Page:
         if key and (named or path == self.root):
             lines += [f'<a id="{place(key)}"></a>', ""]
         if key:
-            lines += [meaning(key).replace("*", "\\*"), ""]
+            lines += [key["meaning"].replace("*", "\\*"), ""]
         if key and "example" in key:
             lines += ["```yaml part", *key["example"].split("\n"), "```", ""]
         if keys:

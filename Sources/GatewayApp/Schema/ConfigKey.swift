@@ -10,7 +10,7 @@ package struct ConfigKey: Hashable, Sendable {
     var strategies: [String]
     package let type: String
     let isRequired: Bool
-    /// nil for some keys deep within a strategy, which its example shows.
+    /// nil for a key that nothing explains; a test finds those.
     package let meaning: String?
     /// As it would be written; nil when there is no value without the key.
     package let standard: String?
@@ -154,7 +154,7 @@ extension ConfigKey {
     /// The key and what is known about it, one fact a line, with an example that can be copied.
     package var text: String {
         var text = "\(path)\n"
-        text += "  \(meaning ?? "A part of \(parent), whose example shows how it is used.")\n"
+        text += "  \(meaning ?? "Not explained.")\n"
         text += "\n"
         for (name, value) in facts { text += "  \(name.padded(to: 10))\(value)\n" }
         if let example {
@@ -163,8 +163,6 @@ extension ConfigKey {
         }
         return text
     }
-
-    private var parent: String { String(path[..<(path.lastIndex(of: ".") ?? path.startIndex)]) }
 
     private var facts: [(String, String)] {
         var facts = [("type:", type)]

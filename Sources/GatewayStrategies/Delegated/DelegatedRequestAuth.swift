@@ -20,6 +20,7 @@ struct DelegatedRequestAuth: Sendable {
     init(in fields: ConfigFields, scope: TemplateScope, server: Origin?) {
         fields.hideUnlessMapping("request_auth")
         guard let own = fields.fields("request_auth") else { return }
+        own.explain(Self.meanings)
         own.hidesUnknownValues = true
         defer { own.refuseUnknownKeys() }
         if own.has("tls") {
@@ -108,6 +109,28 @@ struct DelegatedRequestAuth: Sendable {
     }
 }
 
+extension DelegatedRequestAuth {
+    private static let meanings: [String: KeyMeaning] = [
+        "bearer": KeyMeaning("A fixed bearer token.", example: "{env: TOKEN_SERVER_KEY}"),
+        "basic": KeyMeaning(
+            "A user name and a password, as for the strategy basic.",
+            example: "{username: gateway, password: {env: TOKEN_SERVER_PASSWORD}}"
+        ),
+        "header": KeyMeaning(
+            "A fixed value in a header field or the query, as for the strategy header.",
+            example: "{name: X-Api-Key, value: {env: TOKEN_SERVER_KEY}}"
+        ),
+        "jwt": KeyMeaning(
+            "A JSON Web Token that is signed for each request.",
+            example: "key: {file: token-server-key.pem}\nclaims: {iss: authgateway}"
+        ),
+        "tls": KeyMeaning(
+            "A client certificate, or the certificate authorities of the server. Alone, or beside one of the others.",
+            example: "certificate: client.pem\nprivate_key: {file: client-key.pem}"
+        ),
+    ]
+}
+
 extension DelegatedRequestAuth.Proof {
     fileprivate init(_ field: Injection.Field?) { self = field.map { .field($0) } ?? .none }
 }
@@ -120,6 +143,7 @@ private struct DelegatedAssertion {
     private let templates: [String: Template]
 
     init?(in fields: ConfigFields, scope: TemplateScope, audience: String?) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let signer = fields.signerOrShared(key: "key", secret: "secret")
         let claims = AssertionClaims(in: fields, audience: audience)
@@ -144,4 +168,19 @@ private struct DelegatedAssertion {
         signer.addInputs(to: &identity)
         claims.addInputs(to: &identity)
     }
+}
+
+extension DelegatedAssertion {
+    private static let meanings = SharedMeanings.of("passphrase", "key_id", "algorithm").merging([
+        "key": KeyMeaning("The private key, in PEM.", example: "{file: token-server-key.pem}"),
+        "secret": KeyMeaning(
+            "The shared secret, for HS256, HS384 and HS512, instead of a key.",
+            example: "{env: TOKEN_SERVER_SECRET}"
+        ),
+        "claims": KeyMeaning(
+            "The claims. iss is required, aud defaults to the origin of the server, and {{unique_id}} is filled in.",
+            example: "{iss: authgateway, sub: gateway}"
+        ),
+        "lifetime": KeyMeaning("How long it is valid.", default: "60s", example: "30s"),
+    ]) { own, _ in own }
 }

@@ -330,6 +330,20 @@ struct DelegatedResponse: Hashable {
             return
         }
         let own = fields.fields("response")
+        own?.explain([
+            "format": KeyMeaning(
+                "What the response is. text is the token and nothing else.",
+                default: "json",
+                example: "json"
+            ),
+            "token": KeyMeaning("Where the token is.", default: "/access_token", example: "/data/token"),
+            "expires_in": SharedMeanings.expiresIn,
+            "expires_at": KeyMeaning(
+                "Where the time of expiry is.",
+                default: "/expires_at",
+                example: "/data/expires_at"
+            ),
+        ])
         let format = own?.choice("format", of: Format.self) ?? .json
         self.init(
             format: format,

@@ -60,11 +60,22 @@ struct NamedSubjects: Sendable {
     private static let taken: Set = ["authorization", "cookie", "origin", "x-request-id"]
     private static let usualLimit = 100
 
+    private static let meanings: [String: KeyMeaning] = [
+        "header": KeyMeaning("The header field that names the user. It is not forwarded.", example: "X-Box-User"),
+        "allow": KeyMeaning(
+            "The names that requests may give. Either this or regex is required.",
+            example: "[\"11446498\"]"
+        ),
+        "regex": KeyMeaning("A regular expression that a whole name must match.", example: "\"[0-9]{1,20}\""),
+        "at_most": KeyMeaning("How many users have a token at a time.", default: "100", example: "500"),
+    ]
+
     let field: String
     let limit: Int
     private let allowed: Allowed
 
     init?(in fields: ConfigFields) {
+        fields.explain(Self.meanings)
         defer { fields.refuseUnknownKeys() }
         let errors = fields.context.errorCount
         let field = Self.field(in: fields)

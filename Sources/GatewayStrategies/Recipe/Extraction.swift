@@ -32,6 +32,7 @@ struct Extraction: Hashable, Sendable {
             return
         }
         guard let own = fields.fields(key) else { return nil }
+        own.explain(Self.meanings)
         defer { own.refuseUnknownKeys() }
         let errors = fields.context.errorCount
         let isOptional = own.bool("optional") ?? false
@@ -198,4 +199,18 @@ extension TokenReply {
         if let type = field("Content-Type") { return type.lowercased().contains("html") }
         return body.first { $0 > 0x20 } == UInt8(ascii: "<")
     }
+}
+
+extension Extraction {
+    private static let meanings: [String: KeyMeaning] = [
+        "json": KeyMeaning("A JSON pointer (RFC 6901).", example: "/data/token"),
+        "header": KeyMeaning("The name of a header field.", example: "X-Token"),
+        "cookie": KeyMeaning("The name of a cookie that the response sets.", example: "session"),
+        "body": KeyMeaning("true: the whole body.", example: "true"),
+        "regex": KeyMeaning(
+            "A regular expression for the body, or for the header field. Its first group counts.",
+            example: "'name=\"csrf\" value=\"([^\"]+)\"'"
+        ),
+        "optional": KeyMeaning("Whether the response may lack it.", default: "false", example: "true"),
+    ]
 }

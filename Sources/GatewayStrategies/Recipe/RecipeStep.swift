@@ -40,6 +40,7 @@ struct RecipeStep: Sendable {
 
     /// - Parameter scope: What is known before this step; what the step yields is added.
     init?(_ fields: ConfigFields, scope: inout TemplateScope, reserved: Set<String>) {
+        fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let request = RequestTemplate(in: fields, scope: scope)
         statuses = StatusMap(in: fields)
@@ -53,6 +54,10 @@ struct RecipeStep: Sendable {
 
     private static func success(in fields: ConfigFields) -> Success? {
         guard let own = fields.fields("success") else { return nil }
+        own.explain([
+            "json": KeyMeaning("A JSON pointer (RFC 6901) to the value.", example: "/ok"),
+            "equals": KeyMeaning("What the value must be.", example: "true"),
+        ])
         defer { own.refuseUnknownKeys() }
         for key in ["json", "equals"] where !own.has(key) { own.missing(key) }
         guard let text = own.string("json"), let expected = own.scalar("equals")?.scalar.text else { return nil }
@@ -65,6 +70,12 @@ struct RecipeStep: Sendable {
 
     private static func outputs(in fields: ConfigFields, reserved: Set<String>) -> [Output] {
         guard let own = fields.fields("outputs") else { return [] }
+        own.explain([
+            KeyMeaning.anyName: KeyMeaning(
+                "A JSON pointer, or exactly one of json, header, cookie, body and regex. regex can also go with header.",
+                example: "{json: /data/token}"
+            )
+        ])
         return own.chosenNames().compactMap { name in
             guard Template.isName(name) else {
                 own.error(name, "a name has letters, digits, \"_\", \"-\" and \".\", at most 64")
@@ -127,6 +138,34 @@ struct RecipeStep: Sendable {
         }
         return broken.map { StepOutcome.broken($0, values) } ?? .success(values)
     }
+}
+
+extension RecipeStep {
+    private static let meanings: [String: KeyMeaning] = [
+        "url": KeyMeaning(
+            "The URL. Templates are filled in, but scheme, host and port cannot depend on secrets or responses.",
+            example: "https://portal.example.com/login"
+        ),
+        "method": KeyMeaning("The method.", default: "GET, or POST with a body", example: "POST"),
+        "headers": KeyMeaning("Header fields. Templates are filled in.", default: "{}", example: "{X-Device: web}"),
+        "basic": KeyMeaning(
+            "A user name and a password for Basic authentication (RFC 7617).",
+            example: "{username: me, password: {env: PORTAL_PASSWORD}}"
+        ),
+        "body": KeyMeaning("The body: exactly one of form, json and text.", example: "{form: {user: me}}"),
+        "status": KeyMeaning(
+            "What a status of the response means. By default, any 2xx is a success.",
+            example: "success: [200]\nterminal: [400, 410]"
+        ),
+        "success": KeyMeaning(
+            "A value in a JSON response that tells a success, for APIs that answer 200 to everything.",
+            example: "{json: /ok, equals: true}"
+        ),
+        "outputs": KeyMeaning(
+            "What to take from the response, by the names that later steps use as {{name}}.",
+            example: "{device: /data/device}"
+        ),
+    ]
 }
 
 extension JSONValue {

@@ -91,6 +91,10 @@ struct RecipeStrategy: AuthStrategy {
 
     private static func initial(in fields: ConfigFields, _ kept: Set<String>) -> [String: Secret]? {
         guard let own = fields.fields("initial") else { return nil }
+        own.explain([
+            "token": KeyMeaning("The token.", example: "{env: FIRST_TOKEN}"),
+            "renewal": KeyMeaning("What refresh sends as {{renewal}}.", example: "{env: FIRST_RENEWAL}"),
+        ])
         var initial: [String: Secret] = [:]
         for key in ["token", "renewal"] where own.has(key) { initial[key] = own.requiredSecret(key) }
         if !own.has("token") { own.missing("token") }

@@ -83,6 +83,10 @@ struct RequestTemplate: Hashable, Sendable {
 
     private static func basic(in fields: ConfigFields, scope: TemplateScope) -> [Template] {
         guard let own = fields.fields("basic") else { return [] }
+        own.explain([
+            "username": KeyMeaning("The user name. Templates are filled in.", example: "me"),
+            "password": KeyMeaning("The password. Templates are filled in.", example: "{env: PORTAL_PASSWORD}"),
+        ])
         defer { own.refuseUnknownKeys() }
         for key in ["username", "password"] where !own.has(key) { own.missing(key) }
         let (username, password) = (scope.template("username", in: own), scope.template("password", in: own))
@@ -93,6 +97,16 @@ struct RequestTemplate: Hashable, Sendable {
 
     private static func body(in fields: ConfigFields, scope: TemplateScope) -> Body {
         guard let own = fields.fields("body") else { return .none }
+        own.explain([
+            "form": KeyMeaning("The fields of a form. Templates are filled in.", example: "{user: me}"),
+            "json": KeyMeaning("A JSON document. Templates in its strings are filled in.", example: "{user: me}"),
+            "text": KeyMeaning("A string. Templates are filled in.", example: "user=me"),
+            "type": KeyMeaning(
+                "The Content-Type of text.",
+                default: "text/plain; charset=utf-8",
+                example: "text/xml"
+            ),
+        ])
         own.know("type")
         defer { own.refuseUnknownKeys() }
         let kinds = ["form", "json", "text"].filter { own.has($0) }

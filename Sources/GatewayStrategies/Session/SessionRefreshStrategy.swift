@@ -71,6 +71,7 @@ struct SessionRefreshStrategy: AuthStrategy {
         defaults: SessionRequest?
     ) -> SessionRequest? {
         guard let request = fields.fields(key) else { return nil }
+        request.explain(requestMeanings)
         defer { request.refuseUnknownKeys() }
         let method = request.choice("method", of: RequestMethod.self) ?? .post
         let access = header("access_token", in: request) ?? defaults?.accessField
@@ -89,6 +90,7 @@ struct SessionRefreshStrategy: AuthStrategy {
 
     private static func header(_ key: String, in fields: ConfigFields) -> String? {
         guard let place = fields.fields(key) else { return nil }
+        place.explain(["header": KeyMeaning("The header field with the token.", example: "X-Token")])
         defer { place.refuseUnknownKeys() }
         guard place.has("header") else {
             place.missing("header")
@@ -103,6 +105,14 @@ struct SessionRefreshStrategy: AuthStrategy {
         paths: SessionPaths
     ) -> (page: AuthorityURL, landing: AuthorityURL)? {
         guard let login = fields.fields("login") else { return nil }
+        login.explain([
+            "path": KeyMeaning("The path of the login page. {client_name} is filled in.", example: "/portal/login"),
+            "token_path": KeyMeaning(
+                "The path where a login ends, with the tokens in its query.",
+                default: "/token",
+                example: "/portal/token"
+            ),
+        ])
         defer { login.refuseUnknownKeys() }
         let landing = login.has("token_path") ? paths.url(in: login, "token_path") : paths.url(path: "/token")
         guard let page = paths.url(in: login), let landing else { return nil }
@@ -113,6 +123,19 @@ struct SessionRefreshStrategy: AuthStrategy {
         in fields: ConfigFields
     ) -> (access: JSONPointer, session: JSONPointer, expiresIn: JSONPointer)? {
         let response = fields.fields("response")
+        response?.explain([
+            "access_token": KeyMeaning(
+                "Where the access token is.",
+                default: "/access_token",
+                example: "/data/access_token"
+            ),
+            "session_token": KeyMeaning(
+                "Where the session token is.",
+                default: "/session_token",
+                example: "/data/session_token"
+            ),
+            "expires_in": SharedMeanings.expiresIn,
+        ])
         func pointer(_ key: String) -> JSONPointer? {
             guard let text = response?.string(key) else { return JSONPointer("/\(key)") }
             guard let pointer = JSONPointer(text) else {
@@ -349,6 +372,13 @@ struct SessionRefreshGrant: TokenGrant {
 }
 
 extension SessionRefreshStrategy {
+    private static let requestMeanings: [String: KeyMeaning] = [
+        "path": KeyMeaning("The path below base_url. {client_name} is filled in.", example: "/portal/session"),
+        "method": KeyMeaning("The method.", default: "POST", example: "GET"),
+        "access_token": KeyMeaning("Where the request has the access token.", example: "{header: X-Access-Token}"),
+        "session_token": KeyMeaning("Where the request has the session token.", example: "{header: X-Session-Token}"),
+    ]
+
     static let meanings = SharedMeanings.of(
         "access_token",
         "session_token",

@@ -46,6 +46,19 @@ struct StatusMap: Hashable {
     init(in fields: ConfigFields) {
         self = .standard
         guard let lists = fields.fields("status") else { return }
+        lists.explain([
+            "success": KeyMeaning("Statuses of a success.", default: "[2xx]", example: "[200]"),
+            "terminal": KeyMeaning(
+                "Statuses that mean that the token or session is no longer valid.",
+                default: "[400]",
+                example: "[400, 410]"
+            ),
+            "transient": KeyMeaning(
+                "Statuses after which the gateway tries again, and keeps the token.",
+                default: "[408, 429, 5xx]",
+                example: "[429, 5xx]"
+            ),
+        ])
         var written: [Pattern: Outcome] = [:]
         let keys: [(String, Outcome)] = [("success", .success), ("terminal", .terminal), ("transient", .transient)]
         for (key, outcome) in keys {

@@ -10,6 +10,13 @@ enum SharedMeanings {
         return found
     }
 
+    /// A part of `response`.
+    static let expiresIn = KeyMeaning(
+        "Where the lifetime in seconds is.",
+        default: "/expires_in",
+        example: "/data/expires_in"
+    )
+
     /// How a client proves who it is: `client_id`, `client_auth` and what belongs to them.
     static let client: [String: KeyMeaning] = [
         "client_id": KeyMeaning("The client ID, as registered with the authorization server.", example: "my-app"),

@@ -35,6 +35,9 @@ struct AssertionClaims: Hashable, Sendable {
         if !fields.has("claims") {
             fields.missing("claims")
         } else if let own = fields.fields("claims") {
+            own.explain([
+                "iss": KeyMeaning("The issuer. Other claims can be written beside it.", example: "my-client")
+            ])
             if own.has("iss") {
                 claims["iss"] = Self.value("iss", in: own)
             } else if use.requiresIssuer {
