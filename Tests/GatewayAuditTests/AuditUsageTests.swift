@@ -369,11 +369,11 @@ struct AuditSelectionTests {
     @Test func aParameterHasItsNumberInBothDatabases() {
         let local = Self.filter.condition(for: .events)
         let shared = Self.filter.condition(for: .sharedEvents)
-        #expect(local.sql.hasPrefix("(credential = $1 OR substr(credential, 1, length($2)) = $2) AND route = $3 AND "))
+        #expect(local.sql.hasPrefix("(credential = $1 OR (credential >= $2 AND credential < $3)) AND route = $4 AND "))
         #expect(shared.sql.hasPrefix("(credential = $1 OR starts_with(credential, $2)) AND route = $3 AND "))
-        #expect(local.sql.hasSuffix(" AND outcome = 'failed' AND id > $7"))
+        #expect(local.sql.hasSuffix(" AND outcome = 'failed' AND id > $8"))
         #expect(shared.sql.hasSuffix(" AND outcome = 'failed' AND id > $8"))
-        #expect(local.parameters.count == 7 && shared.parameters.count == 8)
+        #expect(local.parameters.count == 8 && shared.parameters.count == 8)
     }
 
     /// SQLite numbers parameters as they first occur in the text.

@@ -72,7 +72,7 @@ struct StatusReportTests {
         report.readiness = Readiness(.degraded, reasons: ["the configuration was refused: g.yaml:3:1"])
         report.tokens = [Self.failing("mail", needsPerson: false), Self.token("box", .loginRequired)]
         let items = Attention.items(readiness: report.readiness, tokens: report.tokens, expirations: [])
-        #expect(report.needing == ["box", "The configuration was refused"])
+        #expect(report.needing == ["box", "the configuration was refused"])
         #expect(items.filter(\.needsPerson).map(\.name) == report.needing)
         #expect(report.narrowed(to: "mail")?.needing == [])
     }
