@@ -179,10 +179,11 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
 
     func channelReadComplete(context: ChannelHandlerContext) {
         clock.end()
+        // First: a flush can make another stream writable, whose request is then flushed at once.
+        isReading = false
         let touched = touched
         self.touched.removeAll(keepingCapacity: true)
         for stream in touched { stream.flushRequest() }
-        isReading = false
         if isWritable { writer.readAhead() }
         context.fireChannelReadComplete()
     }
