@@ -325,6 +325,8 @@ extension HTTP2UpstreamStream {
     func receive(_ bytes: ByteBuffer, isLast: Bool) {
         guard phase != .over else { return connection.take(bytes.readableBytes, of: self) }
         held += bytes.readableBytes
+        // Not even to wait: it would become the body of the head that follows.
+        guard phase != .head else { return fail(HTTP2ResponseOrder.Fault.contentBeforeHead.detail) }
         receive(.content(bytes, isLast: isLast))
     }
 
