@@ -103,7 +103,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         conversation = HTTP2Conversation(
             peerIsClient: true,
             limits: HTTP2Configuration.ofClient(configuration.limits),
-            at: configuration.shared.clock.monotonic()
+            at: clock.monotonic()
         )
         input = HTTP2Input(configuration.buffers)
         output = HTTP2Output(writer, buffers: configuration.buffers, flushes: configuration.worker.flushes)
@@ -245,9 +245,7 @@ extension HTTP2ClientConnection {
         let buffers = configuration.buffers
         var goesOn = true
         while goesOn, isServing {
-            let shared = shared
-            let event = input.next(of: &conversation, into: &buffers.fields) { shared.clock.monotonic() }
-            goesOn = follow(event)
+            goesOn = follow(input.next(of: &conversation, into: &buffers.fields, at: { clock.monotonic() }))
         }
         guard isServing else { return input.drop(buffers) }
         input.finish(buffers)
@@ -660,7 +658,7 @@ extension HTTP2ClientConnection {
 
     /// A stream was reset for what the client has done.
     func countFault() {
-        guard !conversation.spendFault(at: { shared.clock.monotonic() }) else { return }
+        guard !conversation.spendFault(at: { clock.monotonic() }) else { return }
         fail(.tooManyFaults)
     }
 

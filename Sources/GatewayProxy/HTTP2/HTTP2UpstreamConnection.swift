@@ -114,7 +114,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         conversation = HTTP2Conversation(
             peerIsClient: false,
             limits: Self.allowances(limits),
-            at: MonotonicTime(.now())
+            at: clock.monotonic()
         )
     }
 
@@ -222,7 +222,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         var bytes = unwrapInboundIn(data)
         input.append(&bytes)
         while phase != .closed {
-            let event = input.next(of: &conversation, into: &buffers.fields, at: { MonotonicTime(.now()) })
+            let event = input.next(of: &conversation, into: &buffers.fields, at: { clock.monotonic() })
             if case .needMore = event { break }
             if isProbing, isAnswer(event) { upstreamLives() }
             receive(event)
