@@ -328,7 +328,7 @@ extension HTTP2ClientConnection {
         case .windowGrew(nil): sendWaiting()
         case .settings: receiveSettings()
         case .ping(let data): write(room: 32) { $0.ping(data, isAnswer: true) }
-        case .pingAnswer: announced()
+        case .pingAnswer(let number): if number == Self.announcement { announced() }
         case .goAway: clientEnds()
         case .streamFault(let id, let place, let fault):
             if awaitsBlock { blockEnded() }
@@ -611,6 +611,9 @@ extension HTTP2ClientConnection {
 
     // MARK: Drain
 
+    /// What the PING behind the announcement holds, and its answer has to.
+    private static let announcement: UInt64 = 0x6472_6169_6E69_6E67
+
     /// Tells the client to open no more streams. Those that are on their way are served: the answer to a PING comes behind them
     /// (RFC 9113 section 6.8).
     func drain() {
@@ -619,7 +622,7 @@ extension HTTP2ClientConnection {
         // The last stream is the largest that there can be: no stream is refused yet.
         write(room: 64) { frames in
             frames.goAway(last: 0x7FFF_FFFF, .noError)
-            frames.ping(0, isAnswer: false)
+            frames.ping(Self.announcement, isAnswer: false)
         }
         deadline.move(to: clock.now + timeouts.linger, for: self)
     }
