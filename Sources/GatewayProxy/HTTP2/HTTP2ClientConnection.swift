@@ -213,9 +213,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// The exchange of the stream has got a part of the request, which is flushed to the upstream at the end of this read.
     func touch(_ stream: HTTP2ClientStream) {
         guard isReading else { return stream.flushRequest() }
-        guard !stream.isTouched else { return }
-        stream.isTouched = true
-        touched.append(stream)
+        if stream.touch() { touched.append(stream) }
     }
 
     // MARK: Writing
@@ -381,7 +379,7 @@ extension HTTP2ClientConnection {
     private func leave(_ place: HTTP2StreamTable.Place) -> HTTP2ClientStream? {
         let stream = streams[place]
         streams[place] = nil
-        stream?.place = nil
+        stream?.leavePlace()
         return stream
     }
 
