@@ -26,13 +26,14 @@ struct HTTP2UpstreamTests {
     private func withUpstream(
         settings: [UInt8] = [],
         source: (any CredentialSource)? = nil,
+        limits: Limits = Limits(),
         _ serve: @escaping @Sendable (RawHTTP2Server, Int) throws -> Void,
         _ body: @escaping @Sendable (ProxyFixture) throws -> Void
     ) async throws {
         let origin = try RawOrigin { connection, number, _ in
             try serve(RawHTTP2Server(connection, settings: settings), number)
         }
-        try await withProxy(origin, source: source, route: { $0.upstreamProtocol = .http2 }, body)
+        try await withProxy(origin, source: source, limits: limits, route: { $0.upstreamProtocol = .http2 }, body)
     }
 
     @Test func aRequestGoesAsFieldsAndItsResponseComesBackAsAHead() async throws {
@@ -150,6 +151,35 @@ struct HTTP2UpstreamTests {
         } _: { proxy in
             let answer = try proxy.exchange(Self.post("hello"))
             #expect(answer.body.contains("ok"))
+        }
+    }
+
+    /// The client takes nothing, so content would wait. It must not become the body of the head that follows it.
+    @Test func contentBeforeTheHeadFailsTheResponse() async throws {
+        let isReset = Atomic(false)
+        var limits = Limits()
+        (limits.headerBytes, limits.headerFields) = (1 << 20, 250)
+        try await withUpstream(limits: limits) { server, _ in
+            let stream = try server.request().stream
+            // More than the system takes for the client. All but the first field come out of the table.
+            let hint = [(":status", "103")] + Array(repeating: ("x-a", String(repeating: "v", count: 3900)), count: 240)
+            for _ in 0..<10 { try server.head(hint, stream: stream) }
+            // What came before the PING was passed on when it is answered.
+            server.send(Kind.ping, stream: 0, [UInt8](repeating: 1, count: 8))
+            _ = try server.next(Kind.ping)
+            server.content("sneaked", isLast: false, stream: stream)
+            try server.head(stream: stream)
+            let reset = try server.next(Kind.reset)
+            #expect(reset.stream == stream && reset.number(0) == 1)
+            isReset.store(true, ordering: .relaxed)
+            while server.next() != nil {}
+        } _: { proxy in
+            let client = try proxy.client(receiveBuffer: 16_384)
+            defer { client.close() }
+            client.send("GET /api/x HTTP/1.1\r\nHost: api.localhost\r\nConnection: close\r\n\r\n")
+            try blockUntil("the upstream's stream is reset") { isReset.load(ordering: .relaxed) }
+            let text = try client.readToEnd(.closed)
+            #expect(text.contains("HTTP/1.1 502 ") && !text.contains("sneaked"))
         }
     }
 

@@ -30,20 +30,23 @@ package struct HTTP2FrameReader: Sendable {
         case frame(Frame, type: UInt8, next: Int)
     }
 
+    /// What has to come next.
+    private enum Awaited: Sendable {
+        /// The preface of a client, and its SETTINGS.
+        case preface
+        case settings
+        case frame
+        /// More of a field block, of which `count` CONTINUATION frames have come.
+        case block(stream: UInt32, isLast: Bool, count: Int)
+        /// `rest` more bytes of a frame of DATA whose beginning was taken (``nextPart(_:from:)``).
+        case data(rest: Int, stream: UInt32, isLast: Bool)
+    }
+
     package static let preface: StaticString = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
     /// A field block that does not come in one frame.
     private var block: [UInt8] = []
-    /// The stream of the unfinished block; 0 if there is none.
-    private var blockStream: UInt32 = 0
-    private var blockIsLast = false
-    private var continuations = 0
-    /// How many bytes are still to come of a frame of DATA whose beginning was taken (``nextPart(_:from:)``).
-    private var rest = 0
-    private var restStream: UInt32 = 0
-    private var restIsLast = false
-    private var awaitsPreface: Bool
-    private var awaitsSettings = true
+    private var awaited: Awaited
     /// What the last GOAWAY says in words, up to ``maximumFarewell`` bytes.
     package private(set) var farewell: [UInt8] = []
     private static let maximumFarewell = 128
@@ -55,13 +58,13 @@ package struct HTTP2FrameReader: Sendable {
     ///   - maximumList: Bytes of fields that the peer is told to send at most. A block may have twice as many: one that is too long for a
     ///     head, but not absurdly so, is decoded and answered.
     package init(ofClient: Bool, maximumList: Int) {
-        awaitsPreface = ofClient
+        awaited = ofClient ? .preface : .settings
         maximumBlock = 2 * maximumList + HTTP2FrameHeader.defaultMaximum
         maximumContinuations = max(5, maximumBlock / HTTP2FrameHeader.defaultMaximum + 1)
     }
 
     /// A field block is unfinished, and only the rest of it may follow.
-    package var isWithinBlock: Bool { blockStream != 0 }
+    package var isWithinBlock: Bool { if case .block = awaited { true } else { false } }
     /// The memory that the unfinished field block takes.
     package var blockMemory: Int { block.capacity }
 
@@ -70,10 +73,15 @@ package struct HTTP2FrameReader: Sendable {
     /// - Parameter start: Where the last one ended. If more is needed, pass the bytes from there on again, followed by more.
     package mutating func next(_ bytes: borrowing Span<UInt8>, from start: Int) throws(HTTP2Fault) -> Result {
         var start = start
-        if rest > 0 { return start &+ rest <= bytes.count ? takeRest(from: start) : .needMore }
-        if awaitsPreface {
+        switch awaited {
+        case .data(let rest, let stream, let isLast):
+            guard start &+ rest <= bytes.count else { return .needMore }
+            awaited = .frame
+            return Self.data(stream, start..<start &+ rest, isLast: isLast)
+        case .preface:
             guard try readPreface(bytes, from: start) else { return .needMore }
             start &+= Self.preface.utf8CodeUnitCount
+        case .settings, .frame, .block: break
         }
         guard start &+ HTTP2FrameHeader.size <= bytes.count else { return .needMore }
         let header = HTTP2FrameHeader(bytes, at: start)
@@ -81,19 +89,23 @@ package struct HTTP2FrameReader: Sendable {
         guard header.length <= HTTP2FrameHeader.defaultMaximum else {
             throw .longFrame
         }
-        if awaitsSettings {
+        switch awaited {
+        case .preface, .settings:
             guard header.type == HTTP2FrameType.settings.rawValue, !header.flags.contains(.acknowledgement) else {
                 throw .missingSettings
             }
-        }
-        if blockStream != 0 {
-            guard header.type == HTTP2FrameType.continuation.rawValue, header.stream == blockStream else {
+        case .block(let stream, _, _):
+            guard header.type == HTTP2FrameType.continuation.rawValue, header.stream == stream else {
                 throw .interruptedBlock
             }
+        case .frame, .data: break
         }
         let payload = start &+ HTTP2FrameHeader.size..<start &+ HTTP2FrameHeader.size &+ header.length
         guard payload.upperBound <= bytes.count else { return .needMore }
-        (awaitsSettings, awaitsPreface) = (false, false)
+        switch awaited {
+        case .preface, .settings: awaited = .frame
+        case .frame, .block, .data: break
+        }
         return .frame(try read(bytes, header, payload), type: header.type, next: payload.upperBound)
     }
 
@@ -106,28 +118,28 @@ package struct HTTP2FrameReader: Sendable {
     /// - Returns: `needMore` for other frames, for one with padding, and where little has come.
     package mutating func nextPart(_ bytes: borrowing Span<UInt8>, from start: Int) -> Result {
         guard bytes.count &- start >= HTTP2FrameHeader.size &+ Self.smallestPart else { return .needMore }
-        if rest > 0 { return takePart(start..<bytes.count) }
-        guard !awaitsPreface, !awaitsSettings, blockStream == 0 else { return .needMore }
+        if case .data(let rest, let stream, let isLast) = awaited {
+            return takePart(start..<bytes.count, of: rest, stream, isLast: isLast)
+        }
+        guard case .frame = awaited else { return .needMore }
         let header = HTTP2FrameHeader(bytes, at: start)
         guard header.type == HTTP2FrameType.data.rawValue, !header.flags.contains(.padded), header.stream != 0,
             header.length <= HTTP2FrameHeader.defaultMaximum,
             bytes.count &- start < HTTP2FrameHeader.size &+ header.length
         else { return .needMore }
-        (rest, restStream, restIsLast) = (header.length, header.stream, header.flags.contains(.endStream))
-        return takePart(start &+ HTTP2FrameHeader.size..<bytes.count)
+        let isLast = header.flags.contains(.endStream)
+        return takePart(start &+ HTTP2FrameHeader.size..<bytes.count, of: header.length, header.stream, isLast: isLast)
     }
 
-    private mutating func takePart(_ content: Range<Int>) -> Result {
+    /// - Parameter rest: What the frame still has; `isLast` holds for the last part of it.
+    private mutating func takePart(_ content: Range<Int>, of rest: Int, _ stream: UInt32, isLast: Bool) -> Result {
         assert(content.count < rest, "A part is a whole frame.")
-        rest &-= content.count
-        let frame = Frame.data(stream: restStream, content: content, padding: 0, isLast: false)
-        return .frame(frame, type: HTTP2FrameType.data.rawValue, next: content.upperBound)
+        awaited = .data(rest: rest &- content.count, stream: stream, isLast: isLast)
+        return Self.data(stream, content, isLast: false)
     }
 
-    private mutating func takeRest(from start: Int) -> Result {
-        let content = start..<start &+ rest
-        rest = 0
-        let frame = Frame.data(stream: restStream, content: content, padding: 0, isLast: restIsLast)
+    private static func data(_ stream: UInt32, _ content: Range<Int>, isLast: Bool) -> Result {
+        let frame = Frame.data(stream: stream, content: content, padding: 0, isLast: isLast)
         return .frame(frame, type: HTTP2FrameType.data.rawValue, next: content.upperBound)
     }
 
@@ -229,7 +241,7 @@ package struct HTTP2FrameReader: Sendable {
         guard !header.flags.contains(.endHeaders) else {
             return .fields(stream: header.stream, block: fragment, isLast: isLast)
         }
-        (blockStream, blockIsLast, continuations) = (header.stream, isLast, 0)
+        awaited = .block(stream: header.stream, isLast: isLast, count: 0)
         block = []
         append(bytes, fragment)
         return .ignored
@@ -240,15 +252,17 @@ package struct HTTP2FrameReader: Sendable {
         _ header: HTTP2FrameHeader,
         _ payload: Range<Int>
     ) throws(HTTP2Fault) -> Frame {
-        guard blockStream != 0 else { throw .strayContinuation }
-        continuations += 1
-        guard continuations <= maximumContinuations, block.count + payload.count <= maximumBlock else {
+        guard case .block(let stream, let isLast, let count) = awaited else { throw .strayContinuation }
+        guard count < maximumContinuations, block.count + payload.count <= maximumBlock else {
             throw .longBlock
         }
         append(bytes, payload)
-        guard header.flags.contains(.endHeaders) else { return .ignored }
-        blockStream = 0
-        return .fields(stream: header.stream, block: nil, isLast: blockIsLast)
+        guard header.flags.contains(.endHeaders) else {
+            awaited = .block(stream: stream, isLast: isLast, count: count &+ 1)
+            return .ignored
+        }
+        awaited = .frame
+        return .fields(stream: stream, block: nil, isLast: isLast)
     }
 
     private mutating func append(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) {

@@ -15,8 +15,8 @@
 /// ```
 ///
 /// A closed stream leaves the table. A frame for it is ignored, since it may have been on its way, unless the peer had ended its side
-/// before and the stream was not reset for a fault. The table returns verdicts and performs nothing: whoever owns the connection writes frames, and keeps what else it knows of a
-/// stream in an array by ``Place``, which stays the same while the stream is open.
+/// before and the stream was not reset for a fault. The table returns verdicts and performs nothing: whoever owns the connection writes
+/// frames, and keeps what else it knows of a stream in an array by ``Place``, which stays the same while the stream is open.
 ///
 /// Noncopyable: to read one window would otherwise retain and release each of its arrays.
 package struct HTTP2StreamTable: ~Copyable, Sendable {
@@ -24,7 +24,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     package typealias Place = Int
 
     /// What a field block or a frame of DATA means for its stream.
-    package enum Verdict: Hashable, Sendable {
+    enum Verdict: Hashable, Sendable {
         /// The peer has opened a stream.
         case opened(Place)
         /// More of an open stream; `isClosed` says that both sides have ended, and the place is free.
@@ -61,7 +61,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     /// The stream that was opened last, or refused.
     package private(set) var lastID: UInt32 = 0
     /// How many streams may be open at one time.
-    package var maximumStreams: Int
+    package internal(set) var maximumStreams: Int
     /// No more streams are opened.
     package private(set) var isClosing = false
     /// Closed streams that the peer has ended: nothing but WINDOW_UPDATE and RST_STREAM may follow.
@@ -102,7 +102,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     // MARK: What the peer sends
 
     /// A field block was decoded.
-    package mutating func receiveFields(_ id: UInt32, isLast: Bool) throws(HTTP2Fault) -> Verdict {
+    mutating func receiveFields(_ id: UInt32, isLast: Bool) throws(HTTP2Fault) -> Verdict {
         defer { checkInvariants() }
         if isIdle(id) {
             guard peerIsClient, id & 1 == 1 else {
@@ -131,7 +131,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     /// - Parameters:
     ///   - count: Bytes of content.
     ///   - padding: Bytes of padding, which count in the windows, too, and are credited at once.
-    package mutating func receiveData(
+    mutating func receiveData(
         _ id: UInt32,
         _ count: Int,
         padding: Int,
@@ -163,7 +163,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     /// RST_STREAM has come.
     ///
     /// - Returns: The place of the stream, which is free now; nil if it was closed before.
-    package mutating func receiveReset(_ id: UInt32) throws(HTTP2Fault) -> Place? {
+    mutating func receiveReset(_ id: UInt32) throws(HTTP2Fault) -> Place? {
         defer { checkInvariants() }
         guard !isIdle(id) else { throw .resetOfIdle }
         guard let place = place(of: id) else { return nil }
@@ -174,7 +174,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
 
     /// - Parameter id: 0 for the connection.
     /// - Returns: The stream that can send more; nil for the connection, and for a stream that is closed.
-    package mutating func receiveWindowUpdate(_ id: UInt32, _ increment: Int) throws(HTTP2Fault) -> Verdict? {
+    mutating func receiveWindowUpdate(_ id: UInt32, _ increment: Int) throws(HTTP2Fault) -> Verdict? {
         if id == 0 {
             guard sending.grow(by: increment) else { throw .largeWindow }
             return nil
@@ -186,7 +186,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     }
 
     /// A frame that breaks a rule which concerns its stream alone.
-    package mutating func receiveFault(_ id: UInt32, _ fault: HTTP2Fault) throws(HTTP2Fault) -> Verdict {
+    mutating func receiveFault(_ id: UInt32, _ fault: HTTP2Fault) throws(HTTP2Fault) -> Verdict {
         // RST_STREAM must not name an idle stream.
         guard !isIdle(id) else { throw fault }
         guard let place = place(of: id) else { return .ignored }
@@ -194,7 +194,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     }
 
     /// The peer's settings have changed the windows of all streams.
-    package mutating func changeInitialWindow(to size: Int) throws(HTTP2Fault) {
+    mutating func changeInitialWindow(to size: Int) throws(HTTP2Fault) {
         let delta = size - initialSending
         initialSending = size
         guard delta != 0 else { return }
@@ -206,7 +206,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     }
 
     /// The peer has acknowledged our settings: from now on it may send as much as they say.
-    package mutating func settingsAcknowledged() {
+    mutating func settingsAcknowledged() {
         let delta = streamWindow - initialReceiving
         initialReceiving = streamWindow
         for stream in opened { streams[stream.place].receiving.change(by: delta) }
@@ -234,7 +234,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     /// Opens a stream of ours.
     ///
     /// - Returns: nil if there are as many as the peer takes, or if there are no ids left.
-    package mutating func openStream(isLast: Bool) -> Place? {
+    mutating func openStream(isLast: Bool) -> Place? {
         defer { checkInvariants() }
         let id = lastID == 0 ? 1 : lastID &+ 2
         guard !peerIsClient, !isClosing, count < maximumStreams, id <= Self.largestID else { return nil }
@@ -257,7 +257,7 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     package func hasWindow(_ place: Place) -> Bool { streams[place].sending.available > 0 }
 
     /// DATA with this content leaves.
-    package mutating func spend(_ count: Int, _ place: Place) {
+    mutating func spend(_ count: Int, _ place: Place) {
         sending.spend(count)
         streams[place].sending.spend(count)
     }

@@ -817,7 +817,7 @@ extension HTTP1ClientConnection {
         guard phase == .head, let context else { return }
         releaseHead()
         let rest = reader.takeAll()
-        let places = handPlaces(over: context)
+        var places = handPlaces(over: context)
         let configuration = configuration.worker.current ?? configuration
         let connection = HTTP2ClientConnection(
             configuration: configuration,
@@ -828,6 +828,8 @@ extension HTTP1ClientConnection {
             places: places
         )
         guard let swap = try? HandlerSwap(from: context, to: [connection]) else {
+            // The connection never had them.
+            places.giveBack(to: shared)
             return context.close(promise: nil)
         }
         if isEnding || shared.isDraining { connection.drain() }

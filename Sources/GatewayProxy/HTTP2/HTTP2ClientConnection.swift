@@ -103,7 +103,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         conversation = HTTP2Conversation(
             peerIsClient: true,
             limits: HTTP2Configuration.ofClient(configuration.limits),
-            at: configuration.shared.clock.monotonic()
+            at: clock.monotonic()
         )
         input = HTTP2Input(configuration.buffers)
         output = HTTP2Output(writer, buffers: configuration.buffers, flushes: configuration.worker.flushes)
@@ -179,10 +179,11 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
 
     func channelReadComplete(context: ChannelHandlerContext) {
         clock.end()
+        // First: a flush can make another stream writable, whose request is then flushed at once.
+        isReading = false
         let touched = touched
         self.touched.removeAll(keepingCapacity: true)
         for stream in touched { stream.flushRequest() }
-        isReading = false
         if isWritable { writer.readAhead() }
         context.fireChannelReadComplete()
     }
@@ -212,9 +213,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     /// The exchange of the stream has got a part of the request, which is flushed to the upstream at the end of this read.
     func touch(_ stream: HTTP2ClientStream) {
         guard isReading else { return stream.flushRequest() }
-        guard !stream.isTouched else { return }
-        stream.isTouched = true
-        touched.append(stream)
+        if stream.touch() { touched.append(stream) }
     }
 
     // MARK: Writing
@@ -244,9 +243,7 @@ extension HTTP2ClientConnection {
         let buffers = configuration.buffers
         var goesOn = true
         while goesOn, isServing {
-            let shared = shared
-            let event = input.next(of: &conversation, into: &buffers.fields) { shared.clock.monotonic() }
-            goesOn = follow(event)
+            goesOn = follow(input.next(of: &conversation, into: &buffers.fields, at: { clock.monotonic() }))
         }
         guard isServing else { return input.drop(buffers) }
         input.finish(buffers)
@@ -329,7 +326,7 @@ extension HTTP2ClientConnection {
         case .windowGrew(nil): sendWaiting()
         case .settings: receiveSettings()
         case .ping(let data): write(room: 32) { $0.ping(data, isAnswer: true) }
-        case .pingAnswer: announced()
+        case .pingAnswer(let number): if number == Self.announcement { announced() }
         case .goAway: clientEnds()
         case .streamFault(let id, let place, let fault):
             if awaitsBlock { blockEnded() }
@@ -382,7 +379,7 @@ extension HTTP2ClientConnection {
     private func leave(_ place: HTTP2StreamTable.Place) -> HTTP2ClientStream? {
         let stream = streams[place]
         streams[place] = nil
-        stream?.place = nil
+        stream?.leavePlace()
         return stream
     }
 
@@ -612,6 +609,9 @@ extension HTTP2ClientConnection {
 
     // MARK: Drain
 
+    /// What the PING behind the announcement holds, and its answer has to.
+    private static let announcement: UInt64 = 0x6472_6169_6E69_6E67
+
     /// Tells the client to open no more streams. Those that are on their way are served: the answer to a PING comes behind them
     /// (RFC 9113 section 6.8).
     func drain() {
@@ -620,7 +620,7 @@ extension HTTP2ClientConnection {
         // The last stream is the largest that there can be: no stream is refused yet.
         write(room: 64) { frames in
             frames.goAway(last: 0x7FFF_FFFF, .noError)
-            frames.ping(0, isAnswer: false)
+            frames.ping(Self.announcement, isAnswer: false)
         }
         deadline.move(to: clock.now + timeouts.linger, for: self)
     }
@@ -659,7 +659,7 @@ extension HTTP2ClientConnection {
 
     /// A stream was reset for what the client has done.
     func countFault() {
-        guard !conversation.spendFault(at: { shared.clock.monotonic() }) else { return }
+        guard !conversation.spendFault(at: { clock.monotonic() }) else { return }
         fail(.tooManyFaults)
     }
 

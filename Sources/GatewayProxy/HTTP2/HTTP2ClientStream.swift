@@ -4,38 +4,54 @@ import NIOCore
 
 /// One stream of an HTTP/2 connection: brings one request to its exchange, and takes the response.
 ///
-///     begin ── admitted ──▶ exchange ────────────────▶ end: what waits is sent ──▶ closed
-///      │                       │ └── WebSocket ──▶ tunnel ──────────────────────────▲
-///      │                       └── cut: what waits is sent, then the stream is reset ─┤
-///      ├── of an engine ──▶ question ──▶ authorization ──▶ end                        │
-///      └── refused ──▶ end                                                            │
-///     any of them ── reset, or the connection is lost ────────────────────────────────┘
+///     reading ── admitted ──▶ exchange ─────────────▶ ended: what waits is sent ──▶ closed
+///      │  ▲                    │  │ └── WebSocket ──▶ tunnel ───────────────────────▲
+///      │  └─── reload ─────────┘  └── cut: what waits is sent, then a reset ────────┤
+///      ├── of an engine ──▶ asking: question, then authorization ──▶ ended          │
+///      └── refused ──▶ ended                                                        │
+///     any of them ── reset, or the connection is lost ──────────────────────────────┘
 ///
 /// Its ``HTTP2ClientConnection`` owns it. It owns the ``ExchangeDriver``, or the ``AuthorizationExchange`` of an engine's request.
 final class HTTP2ClientStream: DeadlineKeeper {
     let id: UInt32
     /// Its place in the table of the connection; nil once it is closed there.
-    var place: HTTP2StreamTable.Place?
+    private(set) var place: HTTP2StreamTable.Place?
     private let connection: HTTP2ClientConnection
     private(set) var request: RequestMessage
     /// What the head has reserved on the connection (``HTTP2ClientConnection/reserveHead(_:)``).
     private var headBytes = 0
+    private var phase = Phase.reading
+    /// Only in the phase of this name. Not in the enum: each look at it would cost more than a retain.
     private var exchange: ExchangeDriver?
     /// For a request of an engine.
-    private var authorization: AuthorizationExchange?
-    /// Content of an engine's call, as far as it has come; nil if none is expected.
-    private var question: ByteBuffer?
+    private var asking: Asking?
     private var deadline: ClientDeadline
-    private var isClosed = false
     /// The connection calls ``flushRequest()`` at the end of this read.
-    var isTouched = false
-    /// Answered without an exchange. Any stranger can cause that, so little is spent on the answer.
-    private var isRefused = false
+    private var isTouched = false
     private var use = Use.messages
     private var input: Input
     private var output: Output
     /// For routes with `connection_auth: true`, which are refused before they use it.
     private(set) var privateConnection: PrivateConnection?
+
+    private enum Phase {
+        /// The head is read, and decided on.
+        case reading
+        case exchange
+        case asking
+        /// The response is complete, or cut; what waits of it is sent.
+        ///
+        /// `isRefused`: answered without an exchange. Any stranger can cause that, so little is spent on the answer.
+        case ended(isRefused: Bool)
+        case closed
+    }
+
+    /// An engine's request.
+    private struct Asking {
+        var authorization: AuthorizationExchange
+        /// Content of a call, as far as it has come; nil if none is expected.
+        var question: ByteBuffer?
+    }
 
     /// What is carried behind the heads.
     private enum Use {
@@ -135,6 +151,10 @@ final class HTTP2ClientStream: DeadlineKeeper {
         input = Input(bytes: empty)
     }
 
+    private var isClosed: Bool { if case .closed = phase { true } else { false } }
+    private var isReading: Bool { if case .reading = phase { true } else { false } }
+    private var isRefused: Bool { if case .ended(isRefused: true) = phase { true } else { false } }
+
     /// The configuration of the exchange, which keeps the one that it began with.
     var configuration: WorkerConfiguration { exchange?.configuration ?? connection.configuration }
 
@@ -142,6 +162,18 @@ final class HTTP2ClientStream: DeadlineKeeper {
     var isWaiting: Bool { output.isWaiting }
 
     func endIfWithdrawn(_ withdrawn: WithdrawnCredentials) { exchange?.endIfWithdrawn(withdrawn) }
+
+    /// The table of the connection has its place for another stream.
+    func leavePlace() { place = nil }
+
+    /// The connection calls ``flushRequest()``.
+    ///
+    /// - Returns: false if it was to do so already.
+    func touch() -> Bool {
+        guard !isTouched else { return false }
+        isTouched = true
+        return true
+    }
 
     /// Sends one frame: other streams wait for the connection, too.
     func takeTurn() {
@@ -174,11 +206,11 @@ final class HTTP2ClientStream: DeadlineKeeper {
     /// - Parameter isCut: Not because both sides have ended.
     func closed(isCut: Bool) {
         guard !isClosed else { return }
-        isClosed = true
+        phase = .closed
         let parts = connection.configuration.worker.spareParts
         deadline.giveBack(to: parts)
         let exchange = exchange.take()
-        authorization.take()?.cancel()
+        asking.take()?.authorization.cancel()
         // What the client of a tunnel sent last may not have left yet.
         let isFinished = use == .tunnel && !isCut && exchange?.finishTunnel(input.bytes) ?? false
         dropIncoming()
@@ -318,6 +350,7 @@ extension HTTP2ClientStream {
     ) {
         let now = configuration.shared.clock.monotonic()
         let exchange = exchange(id, admitted, under: configuration, contentIsFramed: false, at: now)
+        phase = .exchange
         self.exchange = exchange
         exchange.begin(at: now)
         process()
@@ -432,6 +465,8 @@ extension HTTP2ClientStream {
         let verdict = connection.configuration.worker.verdict(on: exchange, request, from: connection.connectionContext)
         guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
         self.exchange = nil
+        guard !isClosed else { return }
+        phase = .reading
         connection.takeConfiguration()
         authorize()
     }
@@ -584,9 +619,8 @@ extension HTTP2ClientStream: ClientStream {
     /// The exchange is over, and what waits to be sent is the rest of the response.
     private func end() {
         let wasTunnel = use == .tunnel
-        isRefused = exchange == nil && authorization == nil
         output.complete()
-        leaveExchange()
+        leaveExchange(isRefused: isReading)
         send()
         guard !isClosed else { return }
         // A tunnel ends for both sides.
@@ -608,7 +642,7 @@ extension HTTP2ClientStream: ClientStream {
     }
 
     func cut(within limit: TimeAmount?) {
-        leaveExchange()
+        leaveExchange(isRefused: false)
         guard !isClosed else { return }
         output.cut()
         send()
@@ -616,7 +650,8 @@ extension HTTP2ClientStream: ClientStream {
         setDeadline(limit ?? connection.timeouts.response)
     }
 
-    private func leaveExchange() {
+    private func leaveExchange(isRefused: Bool) {
+        if !isClosed { phase = .ended(isRefused: isRefused) }
         exchange = nil
         input.phase = .delivered
         use = .messages
@@ -710,11 +745,13 @@ extension HTTP2ClientStream: EngineStream {
             return refuse(GatewayProblem(.draining, "The engine is no longer configured."))
         }
         let exchange = AuthorizationExchange(engine, on: self, under: connection.configuration)
-        authorization = exchange
+        asking = Asking(authorization: exchange, question: asking?.question)
+        phase = .asking
         guard isCall, exchange.isProven else { return exchange.begin() }
         if let problem = refusal(of: engine) { return exchange.refuse(problem) }
-        if question == nil { question = connection.configuration.buffers.empty }
-        guard input.hasEnded, let question else { return setDeadline(connection.timeouts.bodyIdle) }
+        let question = asking?.question ?? connection.configuration.buffers.empty
+        asking?.question = question
+        guard input.hasEnded else { return setDeadline(connection.timeouts.bodyIdle) }
         exchange.begin(call: question.readableBytesUInt8Span)
     }
 
@@ -737,13 +774,15 @@ extension HTTP2ClientStream: EngineStream {
 
     /// - Returns: Whether the content is a part of the question.
     private func collect(_ data: ByteBuffer) -> Bool {
-        guard let count = question?.readableBytes else { return false }
-        guard count + data.readableBytes <= Self.maximumQuestion else {
-            question = nil
-            authorization?.refuse(GatewayProblem(.contentTooLarge, "A question of an engine has at most 1 MiB."))
+        guard let authorization = asking?.authorization, let count = asking?.question?.readableBytes else {
             return false
         }
-        question?.writeImmutableBuffer(data)
+        guard count + data.readableBytes <= Self.maximumQuestion else {
+            asking?.question = nil
+            authorization.refuse(GatewayProblem(.contentTooLarge, "A question of an engine has at most 1 MiB."))
+            return false
+        }
+        asking?.question?.writeImmutableBuffer(data)
         setDeadline(connection.timeouts.bodyIdle)
         return true
     }
@@ -752,7 +791,7 @@ extension HTTP2ClientStream: EngineStream {
 
     /// The question is complete.
     private func ask() {
-        guard question != nil, !isClosed, let engine = connection.connectionContext.engine else { return }
+        guard asking?.question != nil, !isClosed, let engine = connection.connectionContext.engine else { return }
         deadline.clear()
         // A reload may have come since its head.
         connection.takeConfiguration()
@@ -761,13 +800,13 @@ extension HTTP2ClientStream: EngineStream {
 
     /// - Returns: Whether the deadline was for an engine.
     private func engineIsLate() -> Bool {
-        guard let authorization else { return false }
+        guard let authorization = asking?.authorization else { return false }
         if authorization.isWaiting {
             authorization.deadlinePassed()
             return true
         }
-        guard question != nil, !input.hasEnded else { return false }
-        question = nil
+        guard asking?.question != nil, !input.hasEnded else { return false }
+        asking?.question = nil
         authorization.refuse(GatewayProblem(.requestTimeout, "The proxy's authorization request timed out."))
         return true
     }
@@ -799,9 +838,9 @@ extension HTTP2ClientStream: EngineStream {
     }
 
     private func engineFollowsReload() {
-        guard let authorization, authorization.isWaiting else { return }
+        guard let authorization = asking?.authorization, authorization.isWaiting else { return }
         authorization.cancel()
-        self.authorization = nil
+        phase = .reading
         connection.takeConfiguration()
         authorize()
     }

@@ -114,7 +114,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         conversation = HTTP2Conversation(
             peerIsClient: false,
             limits: Self.allowances(limits),
-            at: MonotonicTime(.now())
+            at: clock.monotonic()
         )
     }
 
@@ -222,7 +222,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         var bytes = unwrapInboundIn(data)
         input.append(&bytes)
         while phase != .closed {
-            let event = input.next(of: &conversation, into: &buffers.fields, at: { MonotonicTime(.now()) })
+            let event = input.next(of: &conversation, into: &buffers.fields, at: { clock.monotonic() })
             if case .needMore = event { break }
             if isProbing, isAnswer(event) { upstreamLives() }
             receive(event)
@@ -459,7 +459,7 @@ extension HTTP2UpstreamConnection {
         assert(streams[place] == nil, "Two streams have one place.")
         streams[place] = stream
         output.writeFields(stream: id, isLast: isLast, room: room, fields)
-        stream.written = output.written
+        stream.begins(output.written)
         retireIfExhausted()
         return (id, place)
     }
@@ -480,7 +480,7 @@ extension HTTP2UpstreamConnection {
         if !output.endInPlace(id) {
             output.write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: id, length: 0, isLast: true) }
         }
-        stream.written.end = output.position
+        stream.goesOn(to: output.position)
         flush()
     }
 
@@ -491,7 +491,7 @@ extension HTTP2UpstreamConnection {
         conversation.send(content.readableBytes, place)
         if isLast { ended(place, stream) }
         output.writeData(content.readableBytes, of: &content, stream: id, isLast: isLast)
-        stream.written.end = output.position
+        stream.goesOn(to: output.position)
         flush()
     }
 
@@ -501,7 +501,7 @@ extension HTTP2UpstreamConnection {
         ended(place, stream)
         let room = 4 * section.readableBytes
         output.writeFields(stream: id, isLast: true, room: room) { $0.fields(section.readableBytesUInt8Span) }
-        stream.written.end = output.position
+        stream.goesOn(to: output.position)
         flush()
     }
 
@@ -571,7 +571,7 @@ extension HTTP2UpstreamConnection {
             return true
         }
         // The upstream may need all of a stream that has ended in order (one without a place), so its rest stays.
-        if stream.place != nil { regain(output.withdrawRest(of: id, &stream.written)) }
+        if stream.place != nil { regain(stream.withdrawRest(from: output, as: id)) }
         if let right = exchange?.right ?? stream.right { remains.add(right, upTo: stream.written.end) }
         return false
     }

@@ -74,7 +74,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     /// What it was sent with, once its exchange has left.
     private(set) var right: SentRight?
     /// How far it was written.
-    var written = HTTP2Output.Written()
+    private(set) var written = HTTP2Output.Written()
     private(set) var phase = Phase.head
     // What is sent.
     private var outgoing = HTTP2Outgoing()
@@ -194,6 +194,17 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     /// Both sides have ended, the stream was reset, or the connection is lost: nothing more can be sent.
     func closed() { place = nil }
+
+    /// The head was written.
+    func begins(_ written: HTTP2Output.Written) { self.written = written }
+
+    /// More was written.
+    func goesOn(to end: Int) { written.end = end }
+
+    /// Takes what was not flushed out of the output.
+    ///
+    /// - Returns: The bytes of content that were taken out.
+    func withdrawRest(from output: HTTP2Output, as id: UInt32) -> Int { output.withdrawRest(of: id, &written) }
 
     /// Sends what waits, as far as there is room for it.
     ///
@@ -325,6 +336,8 @@ extension HTTP2UpstreamStream {
     func receive(_ bytes: ByteBuffer, isLast: Bool) {
         guard phase != .over else { return connection.take(bytes.readableBytes, of: self) }
         held += bytes.readableBytes
+        // Not even to wait: it would become the body of the head that follows.
+        guard phase != .head else { return fail(HTTP2ResponseOrder.Fault.contentBeforeHead.detail) }
         receive(.content(bytes, isLast: isLast))
     }
 
