@@ -172,9 +172,13 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
         padding: Int,
         isLast: Bool
     ) throws(HTTP2Fault) -> Event {
-        try count(emptyFrame: content.isEmpty && !isLast)
         let verdict = try streams.receiveData(id, content.count, padding: padding, isLast: isLast)
-        guard case .more(let place, let isClosed) = verdict else { return event(of: verdict, on: id) }
+        guard case .more(let place, let isClosed) = verdict else {
+            try count(emptyFrame: content.isEmpty)
+            return event(of: verdict, on: id)
+        }
+        try count(emptyFrame: content.isEmpty && !isLast)
+        if !content.isEmpty { meter.receivedContent() }
         return .content(place, content, isLast: isLast, isClosed: isClosed)
     }
 

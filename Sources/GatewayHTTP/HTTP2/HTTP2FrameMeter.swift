@@ -23,6 +23,9 @@ package struct HTTP2FrameMeter: Sendable {
     /// Content has left for the peer.
     package mutating func sent(_ count: Int) { pay(4 + count / 256) }
 
+    /// Content has come for a request that can still take it. Other DATA pays for nothing: it would be free.
+    package mutating func receivedContent() { pay(1) }
+
     /// A request has left for the peer.
     package mutating func sentRequest() { pay(Self.perMessage) }
 

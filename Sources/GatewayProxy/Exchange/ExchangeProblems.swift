@@ -99,7 +99,7 @@ extension ExchangeProblem {
             GatewayProblem(
                 .draining,
                 "The gateway reset its connection to \(upstream): another request on it was still being sent when a lock, a revocation or a"
-                    + " reload ended it.",
+                    + " reload ended it. The upstream may have acted on this request.",
                 retryAfter: .seconds(1)
             )
         case .upstreamClosedEarly:

@@ -76,6 +76,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     private var pendingRead = false
     /// Streams whose requests are flushed to their upstreams at the end of this read.
     private var touched: [HTTP2ClientStream] = []
+    /// This read has brought SETTINGS.
+    private var hasNewSettings = false
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
@@ -343,8 +345,8 @@ extension HTTP2ClientConnection {
             phase = .open
             if conversation.streams.count == 0 { deadline.move(to: clock.now + timeouts.idle, for: self) }
         }
-        // A larger initial window lets every stream send more.
-        for stream in openStreams { stream.windowGrew() }
+        // A larger initial window lets every stream send more. Once for all SETTINGS of this read: each would wake up every stream.
+        hasNewSettings = true
     }
 
     // MARK: Streams

@@ -79,6 +79,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var uncredited: [HTTP2UpstreamStream] = []
     /// A PING was sent, and its answer has not come.
     private var isProbing = false
+    /// Servers of gRPC close a connection on which several PINGs come, while they send no header block and no content in between. So one
+    /// client's cancelled calls would end the calls of others. They allow one in five minutes.
+    private var mayProbeAt = MonotonicTime.zero
+    private static let probePeriod = Duration.seconds(300)
     /// How many of them were sent. The last has this number.
     private var probes: UInt64 = 0
     private var restsUntil: NIODeadline?
@@ -225,6 +229,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             let event = input.next(of: &conversation, into: &buffers.fields, at: { clock.monotonic() })
             if case .needMore = event { break }
             if isProbing, isAnswer(event) { upstreamLives() }
+            switch event {
+            case .fields, .content: mayProbeAt = .zero
+            default: break
+            }
             receive(event)
         }
         if phase == .closed { input.drop(buffers) } else { input.finish(buffers) }
@@ -665,8 +673,9 @@ extension HTTP2UpstreamConnection {
 
     /// Sends PING, because the upstream was silent for long. Without an answer, the connection takes no more requests.
     func probe() {
-        guard phase == .open, !isProbing, !isRetired else { return }
+        guard phase == .open, !isProbing, !isRetired, clock.monotonic() >= mayProbeAt else { return }
         isProbing = true
+        mayProbeAt = clock.monotonic() + Self.probePeriod
         probes &+= 1
         let number = probes
         output.write(room: 17) { $0.ping(number, isAnswer: false) }
