@@ -51,23 +51,28 @@ package struct AuditFilter: Hashable, Sendable {
         case events
         /// `token_requests` of a log.
         case requests
+        /// `token_use` of a log. Its whole minutes count, and it knows nothing of events, requests, failures and row numbers.
+        case uses
         /// `authgateway.audit_event` of a PostgreSQL database.
         case sharedEvents
+        /// `authgateway.audit_use`, as ``uses``.
+        case sharedUses
+
+        fileprivate var isShared: Bool { self == .sharedEvents || self == .sharedUses }
+        fileprivate var hasUses: Bool { self == .uses || self == .sharedUses }
     }
 
     /// In ``Table/sharedEvents`` the rows of a request have to be looked at once more: see ``isMeant(_:)``.
     func condition(for table: Table) -> AuditCondition {
         var condition = AuditCondition()
-        if let credential {
-            let name = condition.bind(.text(credential))
-            let subjects = condition.bind(.text(credential + "["))
-            let isSubject =
-                table == .sharedEvents
-                ? "starts_with(credential, \(subjects))" : "substr(credential, 1, length(\(subjects))) = \(subjects)"
-            condition.add("(credential = \(name) OR \(isSubject))")
-        }
+        if let credential { Self.add(credential: credential, of: table, to: &condition) }
         if let route { condition.add("route =", .text(route)) }
         if let client { condition.add("client =", .text(client)) }
+        guard !table.hasUses else {
+            if let since { condition.add("minute >=", .text(since.startOfMinute.rfc3339)) }
+            if let until { condition.add("minute <", .text(until.rfc3339)) }
+            return condition
+        }
         if let event { condition.add("event =", .text(event.rawValue)) }
         if let request { Self.add(request, of: table, to: &condition) }
         if let since { condition.add("at >=", .text(since.rfc3339)) }
@@ -81,10 +86,22 @@ package struct AuditFilter: Hashable, Sendable {
         return condition
     }
 
+    private static func add(credential: String, of table: Table, to condition: inout AuditCondition) {
+        let name = condition.bind(.text(credential))
+        let first = condition.bind(.text(credential + "["))
+        guard !table.isShared else {
+            return condition.add("(credential = \(name) OR starts_with(credential, \(first)))")
+        }
+        // SQLite compares bytes, and `\` comes after `[`: this is every name that begins so, and an index can find it.
+        let end = condition.bind(.text(credential + "\\"))
+        condition.add("(credential = \(name) OR (credential >= \(first) AND credential < \(end)))")
+    }
+
     /// ``AuditRow/concerns(request:)``.
     private static func add(_ request: String, of table: Table, to condition: inout AuditCondition) {
         let id = condition.bind(.text(request))
         switch table {
+        case .uses, .sharedUses: break
         case .requests: condition.add("(request_id = \(id) OR client_request_id = \(id))")
         case .events:
             // The column client_request_id is not there in a log of an earlier version.

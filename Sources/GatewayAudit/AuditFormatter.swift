@@ -1,34 +1,99 @@
 import GatewayEvents
 package import GatewayHTTP
 
-/// Shows rows to people: one aligned line each.
+/// Shows rows to people: one aligned line each, or on a terminal as many as it needs.
 package struct AuditFormatter: Sendable {
     private let coloured: Bool
+    private let width: Int?
     private let offset: (@Sendable (UnixTime) -> Int)?
 
-    /// - Parameter offset: the local time's seconds east of UTC at a moment; nil shows UTC.
-    package init(coloured: Bool = false, offset: (@Sendable (UnixTime) -> Int)? = nil) {
+    /// - Parameters:
+    ///   - width: The columns of the terminal. What does not fit goes on in an indented line, and a single fact that is longer than a line
+    ///     is shortened. nil for lines of any length.
+    ///   - offset: the local time's seconds east of UTC at a moment; nil shows UTC.
+    package init(coloured: Bool = false, width: Int? = nil, offset: (@Sendable (UnixTime) -> Int)? = nil) {
         self.coloured = coloured
+        self.width = width.map { max($0, Self.minimumWidth) }
         self.offset = offset
     }
 
-    package func line(_ row: AuditRow) -> String {
-        let event = pad(SafeText.singleLine(row.event), to: 18)
-        var parts = [
-            paint(time(row.at), .dim),
-            paint(event, row.failed ? .red : Self.good.contains(row.event) ? .green : .plain),
-            pad(SafeText.singleLine(row.credential ?? "-"), to: 20),
-            pad(row.generation.map { "gen \($0)" } ?? "", to: 7),
-        ]
-        if row.failed { parts.append(paint("failed", .red)) }
-        parts += facts(row)
-        while parts.last?.allSatisfy({ $0 == " " }) == true { parts.removeLast() }
-        return parts.joined(separator: "  ")
-    }
+    /// On a narrower terminal, lines are broken by the terminal.
+    private static let minimumWidth = 40
+    private static let indent = 4
+
+    package func line(_ row: AuditRow) -> String { laidOut(parts(of: row)) }
 
     /// With the host of the gateway in front.
     package func line(_ row: SharedAuditRow) -> String {
-        "\(pad(SafeText.singleLine(row.gateway ?? "-"), to: 16))  \(line(row.row))"
+        laidOut([Part(pad(SafeText.singleLine(row.gateway ?? "-"), to: 16))] + parts(of: row.row))
+    }
+
+    private func parts(of row: AuditRow) -> [Part] {
+        var parts = [
+            Part(time(row.at), .dim),
+            Part(pad(SafeText.singleLine(row.event), to: 18), row.failed ? .red : Self.colour(of: row.event)),
+            Part(pad(SafeText.singleLine(row.credential ?? "-"), to: 20)),
+            Part(pad(row.generation.map { "gen \($0)" } ?? "", to: 7)),
+        ]
+        if row.failed { parts.append(Part("failed", .red)) }
+        parts += facts(row).map { Part($0) }
+        while parts.last?.text.allSatisfy({ $0 == " " }) == true { parts.removeLast() }
+        return parts
+    }
+
+    /// A piece of a line that is not broken.
+    private struct Part {
+        let text: String
+        let colour: Colour
+
+        init(_ text: String, _ colour: Colour = .plain) {
+            self.text = text
+            self.colour = colour
+        }
+    }
+
+    private func laidOut(_ parts: [Part]) -> String {
+        guard let width else { return parts.map { paint($0.text, $0.colour) }.joined(separator: "  ") }
+        var lines: [[Part]] = [[]]
+        var column = 0
+        for part in parts {
+            let trimmed = Self.trimmed(part.text)
+            if column > 0, column + 2 + trimmed.count > width {
+                // A column that is empty is not worth a line.
+                guard !trimmed.isEmpty else { continue }
+                lines.append([])
+                column = Self.indent
+            } else if column > 0 {
+                column += 2
+            }
+            let room = width - column
+            // Blanks behind a column only fill it up.
+            let shown = part.text.count <= room ? part.text : shortened(trimmed, to: room)
+            lines[lines.count - 1].append(Part(shown, part.colour))
+            column += shown.count
+        }
+        return lines.map(joined).joined(separator: "\n" + String(repeating: " ", count: Self.indent))
+    }
+
+    /// Without blanks at the end.
+    private func joined(_ line: [Part]) -> String {
+        var line = line
+        while let last = line.popLast() {
+            let text = Self.trimmed(last.text)
+            guard text.isEmpty else {
+                line.append(Part(text, last.colour))
+                break
+            }
+        }
+        return line.map { paint($0.text, $0.colour) }.joined(separator: "  ")
+    }
+
+    private static func trimmed(_ text: String) -> String {
+        String(text.prefix(upTo: text.lastIndex { $0 != " " }.map { text.index(after: $0) } ?? text.startIndex))
+    }
+
+    private func shortened(_ text: String, to width: Int) -> String {
+        text.count <= width ? text : text.prefix(max(0, width - 1)) + "…"
     }
 
     package func line(_ row: AuditRequestRow) -> String {
@@ -46,14 +111,14 @@ package struct AuditFormatter: Sendable {
         add("request", row.requestID)
         add("client_request", row.clientRequestID)
         let parts = [
-            paint(time(row.at), .dim),
-            pad(SafeText.singleLine(row.method), to: 7),
-            paint(pad(String(row.status), to: 3), row.failed ? .red : .green),
-            pad(SafeText.singleLine(row.route), to: 16),
-            pad(SafeText.singleLine(row.credential ?? "-"), to: 20),
-            pad(row.generation.map { "gen \($0)" } ?? "", to: 7),
+            Part(time(row.at), .dim),
+            Part(pad(SafeText.singleLine(row.method), to: 7)),
+            Part(pad(String(row.status), to: 3), row.failed ? .red : .green),
+            Part(pad(SafeText.singleLine(row.route), to: 16)),
+            Part(pad(SafeText.singleLine(row.credential ?? "-"), to: 20)),
+            Part(pad(row.generation.map { "gen \($0)" } ?? "", to: 7)),
         ]
-        return (parts + facts).joined(separator: "  ")
+        return laidOut(parts + facts.map { Part($0) })
     }
 
     private func facts(_ row: AuditRow) -> [String] {
@@ -75,7 +140,8 @@ package struct AuditFormatter: Sendable {
         return facts
     }
 
-    private func time(_ text: String) -> String {
+    /// A time of a row, as it is shown in lines.
+    package func time(_ text: String) -> String {
         guard let moment = UnixTime(rfc3339: text) else { return SafeText.singleLine(text) }
         guard let offset = offset?(moment) else { return moment.rfc3339 }
         let local = (moment + .seconds(offset)).rfc3339.dropLast()
@@ -93,6 +159,8 @@ package struct AuditFormatter: Sendable {
         case plain = ""
         case red = "31"
         case green = "32"
+        case yellow = "33"
+        case cyan = "36"
         case dim = "2"
     }
 
@@ -101,7 +169,14 @@ package struct AuditFormatter: Sendable {
         return "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m"
     }
 
-    private static let good: Set<String> = Set(
-        [TokenEvent.Name.acquired, .renewed, .loaded, .imported, .adopted, .loginCompleted].map(\.rawValue)
-    )
+    /// Green brings a token, yellow takes one away or asks for a person, cyan is about the gateway itself. What failed is red.
+    private static func colour(of event: String) -> Colour {
+        switch TokenEvent.Name(rawValue: event) {
+        case .acquired, .renewed, .loaded, .imported, .adopted, .loginCompleted: .green
+        case .rejected, .withheld, .expired, .revoked, .cleared, .locked, .unlocked, .loginRequired, .expiringSoon:
+            .yellow
+        case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest: .cyan
+        default: .plain
+        }
+    }
 }

@@ -173,6 +173,7 @@ struct UsageCounts {
             return
         }
         sum.requests += use.requests
+        sum.refusals.add(use.refusals)
         sum.bytesReceived += use.bytesReceived
         sum.bytesSent += use.bytesSent
         uses[use.key] = sum

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 package import GatewayEvents
 import GatewayFiles
-package import GatewayHTTP
+import GatewayHTTP
 
 /// Reads the audit log through a connection that cannot write; works while the gateway runs and while it does not.
 package final class AuditReader: Sendable {
@@ -112,20 +112,38 @@ package final class AuditReader: Sendable {
 
     /// The sum of each credential's events and calls, by name.
     ///
-    /// - Parameter since: nil adds up all of the log.
-    package func stats(since: UnixTime? = nil) async throws(AuditError) -> AuditStats {
-        try await read { try AuditStats(since: since, from: $0) }
+    /// - Parameter filter: A credential, a client and a time.
+    package func stats(_ filter: AuditFilter = AuditFilter()) async throws(AuditError) -> AuditStats {
+        try await read { try AuditStats(filter, from: $0) }
     }
 
     /// Requests and calls for tokens by what they are grouped by.
     ///
-    /// - Parameter upstreams: Those of the routes, by name, for ``AuditUsage/Grouping/upstream``.
+    /// - Parameters:
+    ///   - filter: A credential, a client and a time.
+    ///   - upstreams: Those of the routes, by name, for ``AuditUsage/Grouping/upstream``.
     package func usage(
         by grouping: AuditUsage.Grouping,
-        since: UnixTime? = nil,
+        _ filter: AuditFilter = AuditFilter(),
         upstreams: [String: String] = [:]
     ) async throws(AuditError) -> AuditUsage {
-        try await read { try AuditUsage(by: grouping, since: since, upstreams: upstreams, from: $0) }
+        try await read { try AuditUsage(by: grouping, filter, upstreams: upstreams, from: $0) }
+    }
+
+    /// Who used a credential.
+    ///
+    /// - Parameter limit: How long it may take; nil for as long as it takes.
+    package func who(
+        _ question: AuditWho.Question,
+        within limit: Duration? = nil
+    ) async throws(AuditError) -> AuditWho {
+        try await read { database in
+            let oldest = try String.fetchOne(database, sql: "SELECT min(minute) FROM token_use")
+            let end = limit.map { ContinuousClock.now + $0 }
+            var answer = try Self.who(question, recordedSince: oldest, until: end, in: database)
+            try Self.addRequests(to: &answer, question, until: end, in: database)
+            return answer
+        }
     }
 
     /// All names of one kind that the log has.
@@ -215,16 +233,19 @@ package final class AuditReader: Sendable {
         _ filter: AuditFilter,
         table: String = "token_requests"
     ) throws -> AuditSelection {
-        AuditSelection(
+        var condition = filter.condition(for: .requests)
+        try condition.addFirstRow(since: filter.since, by: .requestsByTime, in: database)
+        return AuditSelection(
             columns: try AuditSchema.readableRequestColumns(in: database),
             table: table,
-            condition: filter.condition(for: .requests)
+            condition: condition
         )
     }
 
     private static func visit(_ filter: AuditFilter, in database: Database, _ body: (AuditRow) throws -> Void) throws {
         var selection = events
         selection.condition = filter.condition(for: .events)
+        try selection.condition.addFirstRow(since: filter.since, by: .eventsByTime, in: database)
         if let limit = filter.limit {
             guard limit > 0 else { return }
             var newest = selection
@@ -240,6 +261,170 @@ package final class AuditReader: Sendable {
             }
             try body(row)
         }
+    }
+}
+
+extension AuditReader {
+    /// Reads `token_use` alone, of a log or of rows that were copied from a shared database.
+    ///
+    /// - Parameter end: When it has taken too long; nil for never.
+    static func who(
+        _ question: AuditWho.Question,
+        recordedSince: String?,
+        until end: ContinuousClock.Instant?,
+        in database: Database
+    ) throws -> AuditWho {
+        let name = question.by == .status ? "'' AS name" : question.by.rawValue
+        let counts = try AuditSchema.readable(AuditSchema.refusalColumns, of: "token_use", in: database)
+        // Otherwise SQLite would take the primary key, which begins with the minute, and look at the uses of all credentials.
+        let index = AuditIndex.usesByCredential
+        let source =
+            try AuditSchema.hasIndex(index, in: database) ? "\(index.table) INDEXED BY \(index.name)" : index.table
+        let selection = AuditSelection(
+            columns: ["minute", name, "status_class", "requests"] + counts,
+            table: source,
+            key: ["minute"],
+            condition: question.filter.condition(for: .uses)
+        )
+        var tally = AuditWhoTally(question)
+        var rows = 0
+        try StatementRow.forEach(
+            of: selection.unorderedSQL,
+            arguments: selection.condition.arguments,
+            in: database
+        ) { row in
+            rows += 1
+            if let end, rows.isMultiple(of: 4096), ContinuousClock.now > end {
+                throw AuditError("the answer took too long: ask about a shorter time")
+            }
+            tally.add(
+                AuditWhoTally.Use(
+                    minute: row.text(at: 0) ?? "",
+                    name: row.text(at: 1) ?? "",
+                    statusClass: row.integer(at: 2),
+                    requests: Int(row.integer(at: 3)),
+                    unauthorized: row.count(at: 4),
+                    forbidden: row.count(at: 5),
+                    tooMany: row.count(at: 6)
+                )
+            )
+        }
+        return tally.answer(recordedSince: recordedSince)
+    }
+
+    /// So many groups get the exact time and the ID of their first and last request. Each takes two questions.
+    private static let groupLimit = 500
+
+    /// Names the first and the last request where single requests are recorded. They are looked for in one minute each, so this is quick
+    /// however many there are. What is not named by `end` keeps its minute.
+    private static func addRequests(
+        to answer: inout AuditWho,
+        _ question: AuditWho.Question,
+        until end: ContinuousClock.Instant?,
+        in database: Database
+    ) throws {
+        guard try AuditSchema.hasIndex(.requestsByTime, in: database) else { return }
+        for index in answer.groups.indices.prefix(groupLimit) {
+            if let end, ContinuousClock.now > end { return }
+            try addRequests(to: &answer.groups[index], question, of: answer.by, in: database)
+        }
+        guard var total = answer.total else { return }
+        try addRequests(to: &total, question, of: nil, in: database)
+        answer.total = total
+    }
+
+    private static func addRequests(
+        to group: inout AuditWho.Group,
+        _ question: AuditWho.Question,
+        of grouping: AuditWho.Grouping?,
+        in database: Database
+    ) throws {
+        func request(in minute: String, isLast: Bool) throws -> (at: String, id: String)? {
+            guard let start = UnixTime(rfc3339: minute) else { return nil }
+            let index = AuditIndex.requestsByTime
+            let source = "\(index.table) INDEXED BY \(index.name)"
+            var selection = AuditSelection(columns: ["at", "request_id"], table: source, key: ["at", "id"])
+            let filter = AuditFilter(credential: question.credential, since: start, until: start + .seconds(60))
+            selection.condition = filter.condition(for: .requests)
+            switch (grouping, group.name) {
+            case (nil, _): break
+            case (.status, let name):
+                selection.condition.add(name.flatMap { AuditResult(rawValue: $0) }?.condition ?? "false")
+            case (let column?, let name?): selection.condition.add("\(column.rawValue) =", .text(name))
+            case (let column?, nil): selection.condition.add("\(column.rawValue) IS NULL")
+            }
+            selection.isNewestFirst = isLast
+            selection.limit = 1
+            guard let row = try selection.rows(in: database).first.map({ Array($0.databaseValues) }) else { return nil }
+            guard let at = String.fromDatabaseValue(row[0]), let id = String.fromDatabaseValue(row[1]) else {
+                return nil
+            }
+            return (at, id)
+        }
+        if let first = try request(in: group.firstAt, isLast: false) {
+            (group.firstAt, group.firstRequestId) = (first.at, first.id)
+        }
+        if let last = try request(in: group.lastAt, isLast: true) {
+            (group.lastAt, group.lastRequestId) = (last.at, last.id)
+        }
+    }
+}
+
+extension AuditWho.Question {
+    /// The rows that count.
+    var filter: AuditFilter { AuditFilter(credential: credential, since: since, until: until) }
+}
+
+extension StatementRow {
+    /// nil when the column is no integer.
+    fileprivate func count(at column: Int) -> Int? { kind(at: column) == .integer ? Int(integer(at: column)) : nil }
+}
+
+/// Makes the indices that a large log of an earlier version lacks: `authgateway audit index`.
+package enum AuditIndexing {
+    /// Blocks: one index of 20 million rows takes up to a minute. The log must not be used by a gateway, whose events would wait.
+    ///
+    /// - Parameter told: Gets the name of each index before it is made.
+    /// - Returns: How many were made.
+    package static func complete(_ path: String, told: (String) -> Void) throws(AuditError) -> Int {
+        guard FileManager.default.fileExists(atPath: path) else { throw AuditError("there is no audit log at \(path)") }
+        let lock: FileLock
+        do throws(FileLock.Failure) {
+            lock = try FileLock(path)
+        } catch {
+            guard error == .held else { throw AuditError("\(path) cannot be opened for writing by this user") }
+            throw AuditError("a gateway uses \(path), and its events would wait meanwhile; stop it first")
+        }
+        do {
+            return try withExtendedLifetime(lock) {
+                let database = try SQLiteFile.open(path, label: "audit-index", lockLimit: .seconds(5))
+                defer { try? database.close() }
+                return try database.writeWithoutTransaction { try complete($0, told: told) }
+            }
+        } catch {
+            throw AuditError(error, file: path)
+        }
+    }
+
+    private static func complete(_ database: Database, told: (String) -> Void) throws -> Int {
+        guard try database.tableExists("token_events") else {
+            throw AuditError("this is not an audit log of a gateway")
+        }
+        try database.inTransaction(.immediate) {
+            // The columns that some of them need.
+            try AuditSchema.create(in: database)
+            return .commit
+        }
+        var count = 0
+        for index in AuditIndex.all where try !AuditSchema.hasIndex(index, in: database) {
+            told(index.name)
+            try database.inTransaction(.immediate) {
+                try AuditSchema.create(index, in: database)
+                return .commit
+            }
+            count += 1
+        }
+        return count
     }
 }
 
@@ -260,7 +445,7 @@ extension AuditReader {
     /// The rows about a request, by the gateway's id or the client's, oldest first.
     ///
     /// - Parameters:
-    ///   - newest: The number of rows of each table that are read, newest first. No column of an id has an index.
+    ///   - newest: The number of rows of a table that are read, newest first, where no index finds them. Events are read without one.
     ///   - limit: The maximum number of them that is returned.
     package func request(
         _ id: String,
@@ -278,8 +463,12 @@ extension AuditReader {
             guard try database.tableExists("token_requests") else { return found }
             let canSearch = try database.columns(in: "token_requests").contains { $0.name == "client_request_id" }
             guard canSearch else { return found }
-            selection = try Self.requests(in: database, filter, table: "token_requests NOT INDEXED")
-            let requests = try Self.rows(selection, newest: newest, limit: limit, in: database)
+            let isIndexed = try [AuditIndex.requestsByID, .requestsByClientID].allSatisfy {
+                try AuditSchema.hasIndex($0, in: database)
+            }
+            let table = isIndexed ? "token_requests" : "token_requests NOT INDEXED"
+            selection = try Self.requests(in: database, filter, table: table)
+            let requests = try Self.rows(selection, newest: isIndexed ? .max : newest, limit: limit, in: database)
             found.requests = requests.rows.compactMap { AuditRequestRow(Array($0.databaseValues)) }
             found.isPartial = found.isPartial || requests.isPartial
             found.isCut = found.isCut || requests.isCut

@@ -25,15 +25,30 @@ package enum AuditSchema {
         "credential_ms", "connection_ms", "response_ms",
     ]
 
+    /// The key of `token_use`, which is outside the chain, too.
+    static let useKey = ["minute", "route", "client", "credential", "generation", "status_class"]
+
+    /// How many of the requests of a row were answered with 401, 403 and 429. NULL in rows of a version that did not count them, and
+    /// in rows that such a version has begun.
+    static let refusalColumns = ["status_401", "status_403", "status_429"]
+
+    /// What `token_use` counts.
+    static let useCounts = ["requests", "bytes_received", "bytes_sent"] + refusalColumns
+
+    static let useColumns = useKey + useCounts
+
     /// Columns that a database of an earlier version lacks, by table.
     private static let laterColumns: [(table: String, column: String, definition: String)] = [
         ("token_events", "client_request_id", clientRequestID),
         ("token_requests", "client_request_id", "TEXT"), ("token_requests", "reason", "TEXT"),
         ("token_requests", "credential_ms", "INTEGER"), ("token_requests", "connection_ms", "INTEGER"),
         ("token_requests", "response_ms", "INTEGER"),
+        ("token_use", "status_401", "INTEGER"), ("token_use", "status_403", "INTEGER"),
+        ("token_use", "status_429", "INTEGER"),
     ]
 
-    /// The table as it is read. An index that somebody has put into the file may lack rows, and would hide them.
+    /// The table as it is read. An index that somebody has put into the file may lack rows, and would hide them. The one by time is used by
+    /// its name, where a question is about the rows since a time, and is verified with the rows.
     static let rows = "token_events NOT INDEXED"
 
     /// As both databases spell them: `trigger` is a word of SQL.
@@ -47,19 +62,19 @@ package enum AuditSchema {
         """
 
     /// Makes the tables, or brings those of an earlier version up to this one. In one transaction.
-    static func create(in database: Database) throws {
+    ///
+    /// - Parameter limit: Tables with more rows do not get the indices that they lack: that takes a second for a million rows.
+    static func create(in database: Database, indexingUpTo limit: Int = 200_000) throws {
         try SQLiteSchema.require(atMost: version, in: database)
         try database.execute(sql: tables)
         for (table, column, definition) in laterColumns where try !has(column, in: table, of: database) {
             try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(column) \(definition)")
         }
         for (name, rule) in triggers { try database.execute(sql: "CREATE TRIGGER IF NOT EXISTS \(name) \(rule)") }
-        // The view of an earlier version took a request that failed for a failure of its credential. One that is the same is left alone,
-        // because each start would wait for the disk.
-        let known = "SELECT sql FROM sqlite_schema WHERE type = 'view' AND name = 'credential_history'"
-        if try String.fetchOne(database, sql: known) != history {
-            try database.execute(sql: "DROP VIEW IF EXISTS credential_history")
-            try database.execute(sql: history)
+        for (name, view) in views { try create(view: name, view, in: database) }
+        for index in AuditIndex.all where try !hasIndex(index, in: database) {
+            guard try rows(of: index.table, upTo: limit, in: database) <= limit else { continue }
+            try create(index, in: database)
         }
         try SQLiteSchema.set(version, in: database)
     }
@@ -72,9 +87,44 @@ package enum AuditSchema {
 
     /// The columns of `token_requests` as they are read: one that an earlier version did not have is NULL.
     static func readableRequestColumns(in database: Database) throws -> [String] {
-        try requestColumns.map { column in
-            try has(column, in: "token_requests", of: database) ? column : "NULL AS \(column)"
+        try readable(requestColumns, of: "token_requests", in: database)
+    }
+
+    /// - Returns: The columns, with `NULL AS NAME` for each that the table does not have.
+    static func readable(_ columns: [String], of table: String, in database: Database) throws -> [String] {
+        try columns.map { try has($0, in: table, of: database) ? $0 : "NULL AS \($0)" }
+    }
+
+    /// One that is the same is left alone, because each start would wait for the disk. A table that somebody has made under this name
+    /// stays, too.
+    private static func create(view name: String, _ sql: String, in database: Database) throws {
+        let known = "SELECT type, sql FROM sqlite_schema WHERE name = ?"
+        if let row = try Row.fetchOne(database, sql: known, arguments: [name]).map({ Array($0.databaseValues) }) {
+            guard String.fromDatabaseValue(row[0]) == "view", String.fromDatabaseValue(row[1]) != sql else { return }
+            try database.execute(sql: "DROP VIEW \(name)")
         }
+        try database.execute(sql: sql)
+    }
+
+    static func create(_ index: AuditIndex, in database: Database) throws {
+        try database.execute(sql: "DROP INDEX IF EXISTS \(index.name)")
+        try database.execute(sql: index.sql)
+    }
+
+    /// How many rows a table has, or a larger number than `limit`. Looks at no more rows than that.
+    static func rows(of table: String, upTo limit: Int, in database: Database) throws -> Int {
+        // The numbers of rows have no gaps to speak of. A table of uses has no numbers.
+        let sql =
+            table == "token_use"
+            ? "SELECT count(*) FROM (SELECT 1 FROM token_use LIMIT \(limit) + 1)"
+            : "SELECT coalesce(max(id) - min(id) + 1, 0) FROM \(table)"
+        return try Int.fetchOne(database, sql: sql) ?? 0
+    }
+
+    /// Whether the index is there, and is the one that the gateway makes: another one of its name may lack rows.
+    static func hasIndex(_ index: AuditIndex, in database: Database) throws -> Bool {
+        let sql = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?"
+        return try String.fetchOne(database, sql: sql, arguments: [index.name]) == index.sql
     }
 
     private static let tables = """
@@ -178,7 +228,46 @@ package enum AuditSchema {
         """,
     ]
 
-    /// As SQLite keeps it, without a semicolon.
+    /// The views by name, as SQLite keeps them: without a semicolon.
+    private static let views: KeyValuePairs = [
+        "credential_history": history, "uses": uses, "failures": failures, "renewals": renewals, "requests": requests,
+    ]
+
+    /// `at` and `minute` stay as they are in each view: an index finds rows by them. `time` is for people.
+    private static let uses = """
+        CREATE VIEW uses AS
+        SELECT datetime(minute, 'localtime') AS time, credential, nullif(client, '') AS client, route,
+            CASE status_class WHEN 0 THEN 'no response' ELSE status_class || 'xx' END AS status,
+            requests, status_401, status_403, status_429, bytes_received, bytes_sent, generation, minute
+        FROM token_use
+        """
+
+    private static let failures = """
+        CREATE VIEW failures AS
+        SELECT datetime(at, 'localtime') AS time, event, credential, route, client, http_status AS status,
+            error_code AS error, CASE WHEN json_valid(detail) THEN json_extract(detail, '$.explanation') END AS explanation,
+            coalesce(CASE WHEN json_valid(detail) THEN CAST(json_extract(detail, '$.count') AS INTEGER) END, 1) AS count,
+            request_id, at, id
+        FROM token_events WHERE outcome = 'failed'
+        """
+
+    private static let renewals = """
+        CREATE VIEW renewals AS
+        SELECT datetime(at, 'localtime') AS time, credential, event, "trigger" AS reason, generation,
+            datetime(expires_at, 'localtime') AS expires, duration_ms, waiters, outcome, error_code AS error, request_id,
+            at, id
+        FROM token_events
+        WHERE event IN ('acquired', 'acquisition_failed', 'renewed', 'renewal_failed', 'imported', 'login_completed')
+        """
+
+    private static let requests = """
+        CREATE VIEW requests AS
+        SELECT datetime(at, 'localtime') AS time, client, route, method, status, credential, generation, problem, reason,
+            duration_ms, replayed, bytes_received, bytes_sent, request_id, client_request_id, at, id
+        FROM token_requests
+        """
+
+    /// The view of an earlier version took a request that failed for a failure of its credential.
     private static let history = """
         CREATE VIEW credential_history AS
         SELECT
@@ -208,4 +297,54 @@ package enum AuditSchema {
             SELECT max(id) FROM token_events
             WHERE credential = names.credential AND outcome = 'failed' AND event != 'request_failed')
         """
+}
+
+/// An index that the gateway makes, for questions to a log of many million rows.
+struct AuditIndex: Hashable, Sendable {
+    let name: String
+    let table: String
+    /// What stands behind the name of the table.
+    let columns: String
+
+    /// As SQLite keeps it.
+    var sql: String { "CREATE INDEX \(name) ON \(table) \(columns)" }
+
+    static let eventsByTime = AuditIndex(name: "token_events_by_at", table: "token_events", columns: "(at)")
+    static let eventsByName = AuditIndex(name: "token_events_by_event", table: "token_events", columns: "(event, at)")
+    static let eventsByRequest = AuditIndex(
+        name: "token_events_by_request",
+        table: "token_events",
+        columns: "(request_id) WHERE request_id IS NOT NULL"
+    )
+    static let eventsByClientRequest = AuditIndex(
+        name: "token_events_by_client_request",
+        table: "token_events",
+        columns: "(client_request_id) WHERE client_request_id IS NOT NULL"
+    )
+    static let requestsByID = AuditIndex(
+        name: "token_requests_by_request",
+        table: "token_requests",
+        columns: "(request_id)"
+    )
+    static let requestsByClientID = AuditIndex(
+        name: "token_requests_by_client_request",
+        table: "token_requests",
+        columns: "(client_request_id) WHERE client_request_id IS NOT NULL"
+    )
+    static let requestsByTime = AuditIndex(name: "token_requests_by_at", table: "token_requests", columns: "(at)")
+    static let requestsByCredential = AuditIndex(
+        name: "token_requests_by_credential",
+        table: "token_requests",
+        columns: "(credential, at)"
+    )
+    static let usesByCredential = AuditIndex(
+        name: "token_use_by_credential",
+        table: "token_use",
+        columns: "(credential, minute)"
+    )
+
+    static let all = [
+        eventsByTime, eventsByName, eventsByRequest, eventsByClientRequest, requestsByID, requestsByClientID,
+        requestsByTime, requestsByCredential, usesByCredential,
+    ]
 }

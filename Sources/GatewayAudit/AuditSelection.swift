@@ -1,5 +1,6 @@
 import GRDB
 import GatewayFiles
+import GatewayHTTP
 
 /// Rows of an audit table, of SQLite or PostgreSQL: one text for both.
 struct AuditSelection {
@@ -13,9 +14,12 @@ struct AuditSelection {
 
     var sql: String {
         let order = key.map { isNewestFirst ? "\($0) DESC" : $0 }.joined(separator: ", ")
-        let rows = "SELECT \(columns.joined(separator: ", ")) FROM \(table) WHERE \(condition.sql) ORDER BY \(order)"
+        let rows = "\(unorderedSQL) ORDER BY \(order)"
         return limit.map { "\(rows) LIMIT \($0)" } ?? rows
     }
+
+    /// All rows, in whatever order they are found.
+    var unorderedSQL: String { "SELECT \(columns.joined(separator: ", ")) FROM \(table) WHERE \(condition.sql)" }
 
     /// All names that tables have in a column.
     static func names(in column: AuditUsage.Grouping, of tables: [String]) -> String {
@@ -80,6 +84,18 @@ struct AuditCondition {
     /// - Parameter comparison: A column and an operator.
     mutating func add(_ comparison: String, _ value: PostgreSQLStatement.Parameter) {
         add("\(comparison) \(bind(value))")
+    }
+}
+
+extension AuditCondition {
+    /// Leaves out the rows before the first one since a time. Rows are read in the order of the table, so all of these would be looked at.
+    ///
+    /// Does nothing where the index is missing. `audit verify` compares that of events with the rows: an index could hide some.
+    mutating func addFirstRow(since: UnixTime?, by index: AuditIndex, in database: Database) throws {
+        guard let since, try AuditSchema.hasIndex(index, in: database) else { return }
+        let time = bind(.text(since.rfc3339))
+        let first = "SELECT min(id) FROM \(index.table) INDEXED BY \(index.name) WHERE at >= \(time)"
+        add("id >= coalesce((\(first)), \(Int64.max))")
     }
 }
 

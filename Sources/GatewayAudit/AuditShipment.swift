@@ -80,11 +80,15 @@ struct ShippedTable {
     )
     static let uses = ShippedTable(
         "audit_use",
-        [
-            "minute", "route", "client", "credential", "generation", "status_class", "requests", "bytes_received",
-            "bytes_sent",
-        ],
-        numbers: ["generation", "status_class", "requests", "bytes_received", "bytes_sent"]
+        AuditSchema.useColumns,
+        numbers: Set(AuditSchema.useCounts + ["generation", "status_class"])
+    )
+
+    /// The same, in a database whose tables 0.1.0 made: the refusals have no columns there, and are left out.
+    static let usesWithoutRefusals = ShippedTable(
+        "audit_use",
+        AuditSchema.useColumns.filter { !AuditSchema.refusalColumns.contains($0) },
+        numbers: Set(AuditSchema.useCounts + ["generation", "status_class"])
     )
 
     var list: String { columns.map(\.quoted).joined(separator: ", ") }
@@ -120,11 +124,13 @@ enum ShippingStatement {
     /// How many rows one statement removes.
     static let removalLimit = 2000
 
-    /// - Returns: The head and the last checkpoint: two ids and two hashes.
+    /// - Returns: The head and the last checkpoint: two ids and two hashes; then whether the table of uses has columns for refusals.
     static func copy(of chain: String) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
-            SELECT head.head_id, head.head_hash, checkpoint.id, checkpoint.hash FROM (VALUES ($1::text)) AS own (chain)
+            SELECT head.head_id, head.head_hash, checkpoint.id, checkpoint.hash, EXISTS (SELECT FROM pg_attribute
+                WHERE attrelid = 'authgateway.audit_use'::regclass AND NOT attisdropped
+                AND attname = '\(AuditSchema.refusalColumns[0])') FROM (VALUES ($1::text)) AS own (chain)
             LEFT JOIN authgateway.audit_chain head ON head.chain = own.chain
             LEFT JOIN LATERAL (SELECT id, hash FROM authgateway.audit_checkpoint WHERE chain = own.chain
                 ORDER BY id DESC LIMIT 1) checkpoint ON true
@@ -160,16 +166,18 @@ enum ShippingStatement {
 
     /// Writes whole values, so twice is as good as once.
     ///
+    /// - Parameter hasRefusals: Whether the table has columns for them.
     /// - Returns: No row where the copy does not end as it did.
-    static func put(_ uses: UseShipment, head: ShippedChain.Link) -> PostgreSQLStatement {
-        PostgreSQLStatement(
+    static func put(_ uses: UseShipment, head: ShippedChain.Link, hasRefusals: Bool) -> PostgreSQLStatement {
+        let table = hasRefusals ? ShippedTable.uses : .usesWithoutRefusals
+        let counts = AuditSchema.useCounts.filter { hasRefusals || !AuditSchema.refusalColumns.contains($0) }
+        return PostgreSQLStatement(
             """
             WITH held AS (SELECT chain FROM authgateway.audit_chain
                 WHERE chain = $1::text AND head_id = $2::bigint AND head_hash = $3::text),
-            uses AS (\(insertion(.uses, from: 4, where: "held"))
-                ON CONFLICT (chain, minute, route, client, credential, generation, status_class) DO UPDATE SET
-                    requests = excluded.requests, bytes_received = excluded.bytes_received,
-                    bytes_sent = excluded.bytes_sent)
+            uses AS (\(insertion(table, from: 4, where: "held"))
+                ON CONFLICT (chain, \(AuditSchema.useKey.joined(separator: ", "))) DO UPDATE SET
+                    \(counts.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")))
             SELECT chain FROM held
             """,
             [.text(uses.chain), .integer(head.id), .text(head.hash), .text(uses.rows.json)],

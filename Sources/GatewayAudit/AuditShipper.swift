@@ -237,6 +237,8 @@ struct ShippingRun {
 
     /// The chain and what the database has of it; nil when it has to be asked.
     private var known: (chain: String, copy: ShippedChain.Copy)?
+    /// Whether the database has columns for refusals: `authgateway store migrate` adds them.
+    private var takesRefusals = false
     private var removedTo: Int64 = 0
     private var nextUses = ContinuousClock.now
     private var nextCleaning = ContinuousClock.now
@@ -303,6 +305,7 @@ struct ShippingRun {
         if let known, known.chain == chain { return known }
         let row = try await run(ShippingStatement.copy(of: chain)).first
         let copy = ShippedChain.Copy(head: row.flatMap { $0.link(0) }, checkpoint: row.flatMap { $0.link(2) })
+        takesRefusals = row?.boolean(4) == true
         let facts = try await log.facts(for: copy)
         guard log.chainName == chain else { return try await position() }
         guard let difference = ShippedChain.difference(between: facts, and: copy) else {
@@ -342,7 +345,7 @@ struct ShippingRun {
         guard let head = copy.head, let uses = try await log.useShipment(limits), uses.chain == chain else {
             return false
         }
-        guard try await !run(ShippingStatement.put(uses, head: head)).isEmpty else {
+        guard try await !run(ShippingStatement.put(uses, head: head, hasRefusals: takesRefusals)).isEmpty else {
             known = nil
             return true
         }

@@ -28,15 +28,22 @@ package struct AuditStats: Hashable, Sendable, Codable {
 
     /// RFC 3339; nil when all of the log counts.
     package let since: String?
+    package let until: String?
+    /// What was asked for; nil for all.
+    package let credential: String?
+    package let client: String?
     package let credentials: [Credential]
     /// Events that concern no credential are counted too.
     package let events: Int
     package let failures: Int
     package let calls: Int
 
-    init(since: UnixTime?, from database: Database) throws {
-        let tally = try AuditTally(by: .credential, since: since, timesCalls: true, in: database)
-        self.since = since?.rfc3339
+    init(_ filter: AuditFilter, from database: Database) throws {
+        let tally = try AuditTally(by: .credential, filter, timesCalls: true, in: database)
+        since = filter.since?.rfc3339
+        until = filter.until?.rfc3339
+        credential = filter.credential
+        client = filter.client
         credentials = try tally.named.map { try Self.credential($0.name, $0.sum, in: database) }
         events = tally.total.events
         failures = tally.total.failures
@@ -107,21 +114,28 @@ package struct AuditUsage: Hashable, Sendable, Codable {
     package let by: Grouping
     /// RFC 3339; nil when all of the log counts.
     package let since: String?
+    package let until: String?
+    /// What was asked for; nil for all.
+    package let credential: String?
+    package let client: String?
     /// By name; that without one comes last.
     package let groups: [Group]
     package let total: Group
 
     /// - Parameter upstreams: Those of the routes, by name.
-    init(by grouping: Grouping, since: UnixTime?, upstreams: [String: String], from database: Database) throws {
+    init(by grouping: Grouping, _ filter: AuditFilter, upstreams: [String: String], from database: Database) throws {
         by = grouping
-        self.since = since?.rfc3339
+        since = filter.since?.rfc3339
+        until = filter.until?.rfc3339
+        credential = filter.credential
+        client = filter.client
         let column: AuditTally.Column =
             switch grouping {
             case .client: .client
             case .credential: .credential
             case .route, .upstream: .route
             }
-        let tally = try AuditTally(by: column, since: since, timesCalls: false, in: database)
+        let tally = try AuditTally(by: column, filter, timesCalls: false, in: database)
         let named = grouping == .upstream ? Self.merged(tally.named, by: upstreams) : tally.named
         let all = named.map { Group($0.name, $0.sum) } + [Group(nil, tally.unnamed)]
         groups = all.filter { !$0.isEmpty }

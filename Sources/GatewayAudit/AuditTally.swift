@@ -54,7 +54,6 @@ struct AuditTally {
     ].map { (event: TokenEvent.Name, call: Call) in (Array(event.rawValue.utf8), call) }
 
     private let column: Column
-    private let since: UnixTime?
     private let timesCalls: Bool
     private var names = TextNumbers()
     private var sums: [Sum] = []
@@ -62,14 +61,13 @@ struct AuditTally {
     private(set) var unnamed = Sum()
 
     /// - Parameters:
-    ///   - since: The time from which rows count; of uses, the whole minute that it is in.
+    ///   - filter: Which rows count; of uses, the whole minutes.
     ///   - timesCalls: Whether ``Sum/acquire`` and ``Sum/renew`` are asked for.
-    init(by column: Column, since: UnixTime?, timesCalls: Bool, in database: Database) throws {
+    init(by column: Column, _ filter: AuditFilter, timesCalls: Bool, in database: Database) throws {
         self.column = column
-        self.since = since
         self.timesCalls = timesCalls
-        try addEvents(of: database)
-        try addUses(of: database)
+        try addEvents(of: database, filter)
+        try addUses(of: database, filter)
     }
 
     /// By name, in the order of the bytes.
@@ -84,17 +82,17 @@ struct AuditTally {
         return total
     }
 
-    private mutating func addEvents(of database: Database) throws {
-        // The index would only be in the way: each row is read, in the order of the table.
-        var sql = "SELECT \(column.rawValue), event, outcome, duration_ms, id FROM token_events NOT INDEXED"
-        var arguments: StatementArguments = []
-        if let since {
-            sql += " WHERE at >= ?"
-            arguments = [since.rfc3339]
-        }
+    private mutating func addEvents(of database: Database, _ filter: AuditFilter) throws {
+        var selection = AuditSelection(
+            columns: [column.rawValue, "event", "outcome", "duration_ms", "id"],
+            table: AuditSchema.rows,
+            condition: filter.condition(for: .events)
+        )
+        try selection.condition.addFirstRow(since: filter.since, by: .eventsByTime, in: database)
         let failed = Array(TokenEvent.Outcome.failed.rawValue.utf8)
         let failedRequest = Array(TokenEvent.Name.requestFailed.rawValue.utf8)
-        try StatementRow.forEach(of: sql + " ORDER BY id", arguments: arguments, in: database) { row in
+        let arguments = selection.condition.arguments
+        try StatementRow.forEach(of: selection.sql, arguments: arguments, in: database) { row in
             let call = Self.call(row)
             // A request that failed is no failure of what it is counted under.
             let hasFailed = row.holds(failed, at: 2) && !row.holds(failedRequest, at: 1)
@@ -112,14 +110,14 @@ struct AuditTally {
         }
     }
 
-    private mutating func addUses(of database: Database) throws {
-        var sql = "SELECT \(column.rawValue), status_class, requests, bytes_received, bytes_sent FROM token_use"
-        var arguments: StatementArguments = []
-        if let since {
-            sql += " WHERE minute >= ?"
-            arguments = [since.startOfMinute.rfc3339]
-        }
-        try StatementRow.forEach(of: sql, arguments: arguments, in: database) { row in
+    private mutating func addUses(of database: Database, _ filter: AuditFilter) throws {
+        let selection = AuditSelection(
+            columns: [column.rawValue, "status_class", "requests", "bytes_received", "bytes_sent"],
+            table: "token_use",
+            condition: filter.condition(for: .uses)
+        )
+        let arguments = selection.condition.arguments
+        try StatementRow.forEach(of: selection.unorderedSQL, arguments: arguments, in: database) { row in
             let (statusClass, requests) = (row.integer(at: 1), Int(row.integer(at: 2)))
             let (received, sent) = (Int(row.integer(at: 3)), Int(row.integer(at: 4)))
             change(row) { sum in
@@ -183,14 +181,6 @@ extension AuditTally.Sum {
 extension UnixTime {
     /// Uses are counted by the minute, so the whole minute of a moment counts.
     var startOfMinute: UnixTime { UnixTime(milliseconds: milliseconds / 60_000 * 60_000) }
-}
-
-extension Int {
-    /// The largest number instead of an overflow.
-    fileprivate func adding(_ other: Int) -> Int {
-        let (sum, overflows) = addingReportingOverflow(other)
-        return overflows ? (other < 0 ? .min : .max) : sum
-    }
 }
 
 /// Numbers texts in the order in which they are first seen, without making a string of each one that is seen again.

@@ -22,6 +22,8 @@ package struct AuditVerification: Hashable, Sendable, Codable {
         case checkpointChanged = "checkpoint_changed"
         /// A trigger that keeps the table append-only was dropped or replaced, or another one was added.
         case unguarded
+        /// The index by time lacks rows or has others, so a question since a time may not have found all of them.
+        case indexChanged = "index_changed"
     }
 
     package struct Breach: Hashable, Sendable, Codable {

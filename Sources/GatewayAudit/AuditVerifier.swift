@@ -30,11 +30,13 @@ struct AuditVerifier {
             let others = Result { try evidence.marks(for: chain) }
             var marks = AuditMarks(((try? own.get()) ?? []) + ((try? others.get()) ?? []))
             defer { result.compared = marks.compared }
-            let end = try verifyRows(database, after: start, &marks, &result)
+            var times = AuditTimes(isNeeded: try AuditSchema.hasIndex(.eventsByTime, in: database))
+            let end = try verifyRows(database, after: start, &marks, &times, &result)
             // After the rows, so that these are told of first.
             _ = try own.get() + others.get()
             try verifyEnd(at: end, &marks)
             try verifyGuards(database)
+            try verifyTimes(times, database)
         } catch let found as Found {
             result.breach = found.breach
         }
@@ -77,6 +79,7 @@ struct AuditVerifier {
         _ database: Database,
         after start: ChainWalk.Position,
         _ marks: inout AuditMarks,
+        _ times: inout AuditTimes,
         _ result: inout AuditVerification
     ) throws -> Int64 {
         var walk = ChainWalk(after: start, chain: chain)
@@ -84,6 +87,7 @@ struct AuditVerifier {
         let sql = Self.selection(AuditSchema.allColumns, of: "token_events")
         try StatementRow.forEach(of: sql, in: database) { row in
             try walk.step(to: row)
+            times.add(row, id: 0, time: 1)
             if walk.id >= marks.next { try marks.pass(walk.position) }
             if walk.id == start.id + 1 { noteLoss(row, &result) }
             result.rows += 1
@@ -121,6 +125,24 @@ struct AuditVerifier {
             throw Found(.headMissing, "the head file is missing, so rows may have been cut off the end")
         }
         try marks.end(at: end)
+    }
+
+    /// The index leads to the first row since a time. It is one that does so if it has each row once, in order.
+    private func verifyTimes(_ rows: AuditTimes, _ database: Database) throws {
+        guard rows.isNeeded else { return }
+        let index = AuditIndex.eventsByTime
+        var entries = AuditTimes(isNeeded: true)
+        try StatementRow.forEach(
+            of: "SELECT id, at FROM \(index.table) INDEXED BY \(index.name) ORDER BY at, id",
+            in: database
+        ) { entries.add($0, id: 0, time: 1, isOrdered: true) }
+        guard entries == rows else {
+            throw Found(
+                .indexChanged,
+                "all rows fit, but the index \(index.name) does not hold each of them, so `audit query --since` may leave some out; "
+                    + "drop it with sqlite3, and the gateway makes it anew"
+            )
+        }
     }
 
     /// The texts, not only the names: a trigger of the same name may do something else.
@@ -192,6 +214,49 @@ extension AuditVerifier {
             return ChainWalk.Position(id: 0, hash: AuditChain.genesis)
         }
         return ChainWalk.Position(id: id - 1, hash: String.fromDatabaseValue(values[1]) ?? "")
+    }
+}
+
+/// What an index by time has to hold, and what it holds: the same where every row has one entry, in the right place.
+///
+/// The sum is keyed by the process, so nobody can choose entries that have the same one.
+struct AuditTimes: Equatable {
+    let isNeeded: Bool
+    private var count = 0
+    private var sum = 0
+    private var isInOrder = true
+    private var last: (time: [UInt8], id: Int64) = ([], .min)
+
+    init(isNeeded: Bool) { self.isNeeded = isNeeded }
+
+    static func == (lhs: Self, rhs: Self) -> Bool {
+        lhs.count == rhs.count && lhs.sum == rhs.sum && lhs.isInOrder && rhs.isInOrder
+    }
+
+    /// - Parameters:
+    ///   - id: The column of the row's number.
+    ///   - time: That of its time.
+    ///   - isOrdered: Whether rows come by time.
+    mutating func add(_ row: borrowing StatementRow, id: Int, time: Int, isOrdered: Bool = false) {
+        guard isNeeded else { return }
+        let number = row.integer(at: id)
+        row.withBytes(at: time, of: .text) { bytes in
+            var hasher = Hasher()
+            hasher.combine(number)
+            unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+            count += 1
+            sum &+= hasher.finalize()
+            guard isOrdered else { return }
+            unsafe bytes.withUnsafeBytes { bytes in
+                let isSame = unsafe last.time.elementsEqual(bytes)
+                let follows = unsafe isSame ? number > last.id : last.time.lexicographicallyPrecedes(bytes)
+                isInOrder = isInOrder && follows
+                last.id = number
+                guard !isSame else { return }
+                last.time.removeAll(keepingCapacity: true)
+                unsafe last.time.append(contentsOf: bytes)
+            }
+        }
     }
 }
 

@@ -651,6 +651,7 @@ extension SQLiteAuditLog {
     /// Writes usage every few seconds and removes rows that are past their retention, until the task is cancelled.
     package func run() async {
         var sincePruning = Duration.zero
+        await makeIndices()
         await prune()
         while (try? await clock.sleep(for: options.usageInterval)) != nil {
             await flushUsage()
@@ -661,6 +662,51 @@ extension SQLiteAuditLog {
             }
         }
         await flushUsage()
+    }
+
+    /// More rows would keep the thread for more than some seconds, and events waiting.
+    static let indexLimit = 2_000_000
+
+    /// Makes the indices that a log of an earlier version lacks, one after the other, with other work in between.
+    ///
+    /// - Parameter limit: Tables with more rows are left as they are: questions to them take longer.
+    func makeIndices(upTo limit: Int = SQLiteAuditLog.indexLimit) async {
+        let missing = try? await writer.perform(within: options.recordLimit) { [self] in
+            try writer.write { database in
+                try AuditIndex.all.filter { try !AuditSchema.hasIndex($0, in: database) }
+            }
+        }
+        var left: [String] = []
+        for index in missing ?? [] where !Task.isCancelled && hasRoom(for: .traffic) {
+            do {
+                let isMade = try await writer.perform(within: Self.pruneTimeLimit) { [self] in
+                    defer { measure() }
+                    return try commit(waitingForLock: backgroundLockLimit) { try Self.make(index, upTo: limit, in: $0) }
+                }
+                if !isMade { left.append(index.name) }
+            } catch {
+                suspect()
+                return warn("an index of the audit log was not made", error)
+            }
+        }
+        guard !left.isEmpty else { return }
+        logger.notice(
+            "the audit log is large and lacks indices, so some questions to it take long",
+            metadata: [
+                "indices": "\(left.joined(separator: ", "))",
+                "remedy": "stop the gateway when it suits you, and run `authgateway audit index`",
+            ]
+        )
+    }
+
+    /// - Returns: false for a table that is too large.
+    private static func make(_ index: AuditIndex, upTo limit: Int, in database: Database) throws -> Bool {
+        guard try AuditSchema.rows(of: index.table, upTo: limit, in: database) <= limit else { return false }
+        try database.inTransaction(.immediate) {
+            try AuditSchema.create(index, in: database)
+            return .commit
+        }
+        return true
     }
 
     private var isPruningUrgent: Bool { !hasRoom(for: .traffic) || state.withLock { $0.shipping.holdsRetention } }
@@ -694,12 +740,10 @@ extension SQLiteAuditLog {
             try AuditNotes.note(useChangedAt: first, in: database)
             let addition = try database.cachedStatement(
                 sql: """
-                    INSERT INTO token_use (minute, route, client, credential, generation, status_class, requests,
-                        bytes_received, bytes_sent)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-                    ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
-                        bytes_received = bytes_received + excluded.bytes_received,
-                        bytes_sent = bytes_sent + excluded.bytes_sent
+                    INSERT INTO token_use (\(AuditSchema.useColumns.joined(separator: ", ")))
+                    VALUES (\(AuditSchema.useColumns.map { _ in "?" }.joined(separator: ", ")))
+                    ON CONFLICT DO UPDATE SET
+                        \(AuditSchema.useCounts.map { "\($0) = \($0) + excluded.\($0)" }.joined(separator: ", "))
                     """
             )
             for use in uses {
@@ -707,6 +751,7 @@ extension SQLiteAuditLog {
                     use.key.minute.rfc3339, SafeText.singleLine(use.key.route),
                     SafeText.singleLine(use.key.client ?? ""), SafeText.singleLine(use.key.credential),
                     use.key.generation, use.key.statusClass, use.requests, use.bytesReceived, use.bytesSent,
+                    use.refusals.unauthorized, use.refusals.forbidden, use.refusals.tooMany,
                 ])
             }
             return .commit
@@ -763,7 +808,7 @@ extension SQLiteAuditLog {
         try database.execute(
             sql: """
                 DELETE FROM token_requests WHERE id IN (SELECT id FROM token_requests WHERE id < coalesce(
-                    (SELECT id FROM token_requests WHERE at >= ? ORDER BY id LIMIT 1),
+                    (SELECT id FROM token_requests NOT INDEXED WHERE at >= ? ORDER BY id LIMIT 1),
                     (SELECT max(id) + 1 FROM token_requests)) ORDER BY id LIMIT ?)
                 """,
             arguments: [cutoff.rfc3339, requestPruneLimit]

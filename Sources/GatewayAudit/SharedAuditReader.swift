@@ -1,7 +1,7 @@
 import GRDB
 package import GatewayEvents
 package import GatewayFiles
-package import GatewayHTTP
+import GatewayHTTP
 
 /// Reads the audit logs that gateways have shipped to their PostgreSQL database.
 package final class SharedAuditReader: Sendable {
@@ -133,44 +133,72 @@ package final class SharedAuditReader: Sendable {
 extension SharedAuditReader {
     /// The sum of each credential's events and calls in all chains, by name.
     ///
-    /// - Parameter since: nil adds up all of the logs.
-    package func stats(since: UnixTime? = nil) async throws(AuditError) -> AuditStats {
-        let copy = try await sums(since: since)
-        return try await copy.use { try AuditStats(since: since, from: $0) }
+    /// - Parameter filter: A credential, a client and a time.
+    package func stats(_ filter: AuditFilter = AuditFilter()) async throws(AuditError) -> AuditStats {
+        let copy = try await sums(filter)
+        return try await copy.use { try AuditStats(filter, from: $0) }
     }
 
     /// Requests and calls for tokens of all chains by what they are grouped by.
     ///
-    /// - Parameter upstreams: Those of the routes, by name, for ``AuditUsage/Grouping/upstream``.
+    /// - Parameters:
+    ///   - filter: A credential, a client and a time.
+    ///   - upstreams: Those of the routes, by name, for ``AuditUsage/Grouping/upstream``.
     package func usage(
         by grouping: AuditUsage.Grouping,
-        since: UnixTime? = nil,
+        _ filter: AuditFilter = AuditFilter(),
         upstreams: [String: String] = [:]
     ) async throws(AuditError) -> AuditUsage {
-        let copy = try await sums(since: since)
-        return try await copy.use { try AuditUsage(by: grouping, since: since, upstreams: upstreams, from: $0) }
+        let copy = try await sums(filter)
+        return try await copy.use { try AuditUsage(by: grouping, filter, upstreams: upstreams, from: $0) }
     }
 
-    /// What ``AuditStats`` and ``AuditUsage`` read, of all chains. Events have new numbers, in the order of time.
-    private func sums(since: UnixTime?) async throws(AuditError) -> SharedAuditCopy {
+    /// Who used a credential, of all chains. Single requests stay with their gateway.
+    package func who(_ question: AuditWho.Question) async throws(AuditError) -> AuditWho {
         let copy = try SharedAuditCopy()
         try await copy.use { try $0.execute(sql: Self.tables) }
-        var events = AuditSelection(
+        // Tables that 0.1.0 made have no columns for refusals, and a row as JSON has no such member then.
+        let refusals = AuditSchema.refusalColumns.map { "(to_jsonb(u) ->> '\($0)')::bigint" }
+        let names = ["minute", "route", "client", "credential", "status_class", "requests"]
+        let uses = AuditSelection(
+            columns: names + refusals,
+            table: "authgateway.audit_use AS u",
+            key: ["chain"] + AuditSchema.useKey,
+            condition: question.filter.condition(for: .sharedUses)
+        )
+        try await forEachRow(of: uses) { rows throws(AuditError) in
+            try await copy.insert(rows, into: "token_use", names + AuditSchema.refusalColumns)
+        }
+        let oldest = try await ask(PostgreSQLStatement(Self.oldestUse, isRepeatable: true)).first?.text(0)
+        return try await copy.use {
+            try AuditReader.who(question, recordedSince: oldest, until: nil, in: $0)
+        }
+    }
+
+    /// Chain by chain, since the table has no index by time alone.
+    private static let oldestUse = """
+        SELECT min(oldest.minute) FROM authgateway.audit_chain AS c CROSS JOIN LATERAL
+            (SELECT minute FROM authgateway.audit_use AS u WHERE u.chain = c.chain ORDER BY minute LIMIT 1) AS oldest
+        """
+
+    /// What ``AuditStats`` and ``AuditUsage`` read, of all chains. Events have new numbers, in the order of time.
+    private func sums(_ filter: AuditFilter) async throws(AuditError) -> SharedAuditCopy {
+        let copy = try SharedAuditCopy()
+        try await copy.use { try $0.execute(sql: Self.tables) }
+        let events = AuditSelection(
             columns: ["at", "event", "credential", "route", "client", "outcome", "duration_ms", "error_code"],
             table: "authgateway.audit_event",
-            key: ["at", "chain", "id"]
+            key: ["at", "chain", "id"],
+            condition: filter.condition(for: .sharedEvents)
         )
-        if let since { events.condition.add("at >=", .text(since.rfc3339)) }
-        var uses = AuditSelection(
+        let uses = AuditSelection(
             columns: [
                 "minute", "route", "client", "credential", "status_class", "requests", "bytes_received", "bytes_sent",
             ],
             table: "authgateway.audit_use",
-            key: ["chain", "minute", "route", "client", "credential", "generation", "status_class"]
+            key: ["chain"] + AuditSchema.useKey,
+            condition: filter.condition(for: .sharedUses)
         )
-        if let since {
-            uses.condition.add("minute >=", .text(since.startOfMinute.rfc3339))
-        }
         for (selection, table) in [(events, "token_events"), (uses, "token_use")] {
             try await forEachRow(of: selection) { rows throws(AuditError) in
                 try await copy.insert(rows, into: table, selection.columns)
@@ -199,8 +227,11 @@ extension SharedAuditReader {
             credential TEXT NOT NULL,
             status_class INTEGER NOT NULL,
             requests INTEGER NOT NULL,
-            bytes_received INTEGER NOT NULL,
-            bytes_sent INTEGER NOT NULL
+            bytes_received INTEGER NOT NULL DEFAULT 0,
+            bytes_sent INTEGER NOT NULL DEFAULT 0,
+            status_401 INTEGER,
+            status_403 INTEGER,
+            status_429 INTEGER
         ) STRICT;
         """
 }
@@ -249,7 +280,7 @@ extension SharedAuditReader {
         let key = AuditChain(key: keys.chain)
         let copy = try SharedAuditCopy()
         try await copy.use { database in
-            try AuditSchema.create(in: database)
+            try AuditSchema.create(in: database, indexingUpTo: -1)
             for name in AuditSchema.guards.keys { try database.execute(sql: "DROP TRIGGER \(name)") }
             let sql = "INSERT INTO audit_log (name, value) VALUES ('key_check', ?)"
             try database.execute(sql: sql, arguments: [entry.keyCheck])

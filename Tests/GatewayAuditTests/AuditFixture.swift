@@ -1,12 +1,13 @@
 import Crypto
 import Foundation
 import GRDB
-import GatewayAudit
 import GatewayEvents
 import GatewayHTTP
 import GatewayTesting
 import Logging
 import Testing
+
+@testable import GatewayAudit
 
 /// A log in a directory of its own, with what tests do to it.
 final class AuditFixture: Sendable {
@@ -88,6 +89,11 @@ final class AuditFixture: Sendable {
         for number in 1...count { try await log.record(event(generation: number)) }
         await log.close()
     }
+
+    /// As a log of 0.1.0 is, which has none of these.
+    static let withoutViewsAndIndices =
+        ["uses", "failures", "renewals", "requests"].map { "DROP VIEW IF EXISTS \($0);" }.joined()
+        + AuditIndex.all.map { "DROP INDEX IF EXISTS \($0.name);" }.joined()
 
     /// Changes the file behind the log's back, the guards dropped first.
     func tamper(_ sql: String) throws {

@@ -239,6 +239,7 @@ struct AuditReaderTests {
         try fixture.tamper(
             """
             PRAGMA writable_schema = 1;
+            DROP INDEX token_events_by_event;
             CREATE INDEX planted ON token_events (event, id) WHERE id <> 3;
             UPDATE sqlite_master SET sql = 'CREATE INDEX planted ON token_events (event, id)' WHERE name = 'planted';
             """
@@ -247,6 +248,8 @@ struct AuditReaderTests {
             try Int.fetchOne($0, sql: "SELECT count(*) FROM token_events WHERE event = 'acquired'")
         }
         #expect(hidden == 4, "the index is used by others")
+        let since = AuditFilter(event: .acquired, since: fixture.clock.now().wall)
+        #expect(try await fixture.reader.query(since).map(\.id) == [1, 2, 3, 4, 5])
         #expect(try await fixture.reader.query(AuditFilter(event: .acquired)).map(\.id) == [1, 2, 3, 4, 5])
         #expect(try await fixture.verify().isIntact)
     }

@@ -148,6 +148,32 @@ struct AuditShipperTests {
         await log.close()
     }
 
+    /// Nobody has run `authgateway store migrate` yet.
+    @Test func aDatabaseOfAnEarlierVersionGetsUsesWithoutRefusals() async throws {
+        let drops = AuditSchema.refusalColumns.map { "DROP COLUMN \($0)" }.joined(separator: ", ")
+        _ = try await bench.shared("ALTER TABLE authgateway.audit_use \(drops)")
+        let log = try fixture.openShipped()
+        func count(_ status: Int) async throws {
+            var use = AuditUsageTests.use(requests: 2, at: fixture.clock.now().wall)
+            use.refusals = TokenUse.Refusals(status: status, requests: 2)
+            log.count(use)
+            await log.flushUsage()
+            try await log.record(fixture.event())
+            try await bench.ship(log)
+        }
+        try await count(401)
+        #expect(try await bench.count("audit_use", log.chainName) == 1)
+        _ = try await bench.shared("DO $$ BEGIN \(FleetTables.statements) END $$")
+        fixture.clock.advance(by: .seconds(60))
+        try await count(429)
+        let rows = try await bench.shared(
+            "SELECT requests, status_401, status_429 FROM authgateway.audit_use ORDER BY minute"
+        )
+        #expect(rows.map { $0.integer(0) } == [2, 2])
+        #expect(rows.map { $0.integer(1) } == [nil, 0] && rows.map { $0.integer(2) } == [nil, 2])
+        await log.close()
+    }
+
     @Test func aLogWithoutItsBeginningShipsItsCheckpoints() async throws {
         let log = try fixture.open(retention: .seconds(3600))
         for number in 1...3 {

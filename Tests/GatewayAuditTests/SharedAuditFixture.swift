@@ -41,11 +41,7 @@ final class SharedAuditFixture: Sendable {
         let events = AuditSchema.allColumns + ["client_request_id"]
         try await copy(log, "token_events", events, to: "audit_event", of: chain)
         try await shipCheckpoints(of: log, as: chain)
-        let uses = [
-            "minute", "route", "client", "credential", "generation", "status_class", "requests", "bytes_received",
-            "bytes_sent",
-        ]
-        try await copy(log, "token_use", uses, to: "audit_use", of: chain)
+        try await copy(log, "token_use", AuditSchema.useColumns, to: "audit_use", of: chain)
         let key = AuditChain(key: (keys ?? log.keys).chain)
         let head = try await DatabaseQueue(path: log.path).read { try AuditOpening.head(of: $0, chain: key) }
         let entry: [PostgreSQLStatement.Parameter] = [

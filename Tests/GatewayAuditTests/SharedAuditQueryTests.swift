@@ -181,12 +181,18 @@ struct SharedAuditStatsTests {
         try await fill(log, 5)
         try await shared.ship(log, as: "c1", host: "gw-1")
         let reader = try shared.reader()
-        for since in [nil, log.clock.now().wall + .seconds(-90)] {
-            #expect(try await reader.stats(since: since) == log.reader.stats(since: since))
+        let (start, end) = (log.clock.now().wall + .seconds(-150), log.clock.now().wall + .seconds(-60))
+        let filters = [
+            AuditFilter(), AuditFilter(since: start), AuditFilter(since: start, until: end), AuditFilter(until: end),
+            AuditFilter(credential: "box"), AuditFilter(credential: "b", client: "cron", since: start),
+            AuditFilter(client: "nobody"),
+        ]
+        for filter in filters {
+            #expect(try await reader.stats(filter) == log.reader.stats(filter))
             for grouping in AuditUsage.Grouping.allCases {
                 let upstreams = ["files": "https://api.example"]
-                let expected = try await log.reader.usage(by: grouping, since: since, upstreams: upstreams)
-                #expect(try await reader.usage(by: grouping, since: since, upstreams: upstreams) == expected)
+                let expected = try await log.reader.usage(by: grouping, filter, upstreams: upstreams)
+                #expect(try await reader.usage(by: grouping, filter, upstreams: upstreams) == expected)
             }
         }
         await reader.close()
@@ -208,6 +214,36 @@ struct SharedAuditStatsTests {
         #expect(failing.failures == 8 && failing.lastFailureAt == "2026-03-01T09:34:00.000Z")
         let usage = try await reader.usage(by: .client)
         #expect(usage.total.requests == 80 && usage.total.tokenCalls == 16 && usage.total.failedTokenCalls == 8)
+        await reader.close()
+    }
+
+    @Test func whoUsedACredentialIsSaidOfAllLogs() async throws {
+        let other = try AuditFixture()
+        try await fill(log, 5)
+        let file = try other.open()
+        var use = AuditUsageTests.use(client: "laptop", requests: 3, at: other.clock.now().wall)
+        use.refusals = TokenUse.Refusals(status: 401, requests: 3)
+        file.count(use)
+        await file.close()
+        try await shared.ship(log, as: "c1", host: "gw-1")
+        let reader = try shared.reader()
+        for grouping in AuditWho.Grouping.allCases {
+            let question = AuditWho.Question(
+                credential: "box",
+                by: grouping,
+                since: log.clock.now().wall + .seconds(-90)
+            )
+            #expect(try await reader.who(question) == log.reader.who(question))
+        }
+        try await shared.ship(other, as: "c2", host: "gw-2")
+        let answer = try await reader.who(AuditWho.Question(credential: "box"))
+        #expect(answer.groups.map(\.name) == ["cron", "laptop"] && answer.total?.requests == 53)
+        #expect(answer.recordedSince == "2026-03-01T09:30:00.000Z")
+        // As 0.1.0 made the table.
+        try shared.tamper(
+            AuditSchema.refusalColumns.map { "ALTER TABLE authgateway.audit_use DROP COLUMN \($0);" }.joined()
+        )
+        #expect(try await reader.who(AuditWho.Question(credential: "box", by: .status)).groups.map(\.requests) == [53])
         await reader.close()
     }
 

@@ -97,6 +97,21 @@ def test_sums_are_those_of_all_gateways(fleet):
     assert [group["requests"] for group in groups if group.get("name") == "api"] == [2]
 
 
+def test_who_used_a_credential_on_any_gateway(fleet):
+    who = lambda run, *words: json.loads(run("audit", "who", "routes.api", "--json", *words).stdout)
+    own, found = who(fleet.gateway.run), who(fleet.run, "--all")
+    assert own["total"]["requests"] == 1 and found["total"]["requests"] == 2
+    assert found["groups"][0]["results"] == [{"status": "2xx", "requests": 2}]
+    for grouping in ("client", "route", "status"):
+        names = [[group.get("name") for group in who(run, "--by", grouping, *words)["groups"]]
+                 for run, *words in ((fleet.gateway.run,), (fleet.run, "--all"))]
+        assert names[0] == names[1] and len(names[0]) == 1, grouping
+    stats = json.loads(fleet.run("audit", "stats", "--all", "--credential", "routes.api", "--since", "1h", "--json").stdout)
+    assert stats["calls"] == 2 and [row["name"] for row in stats["credentials"]] == ["routes.api"]
+    late = fleet.run("audit", "who", "routes.api", "--all", "--until", "1h")
+    assert late.returncode == 1 and "not in the log" in late.stderr
+
+
 def test_each_chain_is_verified(fleet):
     intact = fleet.run("audit", "verify", "--all")
     assert [line.split()[:3] for line in lines(intact)] == [["gw-1", "chain-1", "intact"], ["gw-2", "chain-2", "intact"]]

@@ -15,6 +15,7 @@ from harness.configs import CANARY
 from harness.events import named
 from harness.gateway import command
 from harness.origin import RecordingOrigin
+from harness.terminal import on_a_terminal
 
 
 def config(origin, **audit):
@@ -200,12 +201,118 @@ def test_how_long_ago_is_counted_from_now(make_gateway, origin, clock):
 
 
 @pytest.mark.parametrize("option", ["--since", "--until"])
-@pytest.mark.parametrize("time", ["yesterday", "2h30", "2026-13-01T00:00:00Z", "-2h"])
+@pytest.mark.parametrize("time", ["tomorrow", "2h30", "2026-13-01T00:00:00Z", "-2h", "25:00"])
 def test_a_time_that_cannot_be_read_is_wrong_usage(gateway, option, time):
-    for verb in ("query", "export", "tail"):
-        refused = gateway.run("audit", verb, f"{option}={time}")
+    for words in (["query"], ["export"], ["tail"], ["stats"], ["who", "routes.api"]):
+        refused = gateway.run("audit", *words, f"{option}={time}")
         assert (refused.returncode, refused.stdout) == (2, ""), refused
         assert f'cannot read the time "{time}"' in refused.stderr and "30m, 2h, 7d" in refused.stderr, refused
+
+
+def test_a_time_can_be_typed_as_people_say_it(gateway):
+    """In local time: the zone of the command, wherever the gateway was."""
+    events = query(gateway)
+    began = datetime.datetime.fromisoformat(events[0]["at"].replace("Z", "+00:00"))
+    for zone, hours in (("UTC", 0), ("XYZ-5", 5), ("XYZ+8", -8)):
+        here = began.astimezone(datetime.timezone(datetime.timedelta(hours=hours)))
+        before, after = here - datetime.timedelta(minutes=1), here + datetime.timedelta(minutes=30)
+        for since in (f"{before:%Y-%m-%d %H:%M}", f"{before:%Y-%m-%dT%H:%M:%S}", f"{before:%H:%M}"):
+            shown = gateway.run("audit", "query", "--json", "--since", since, TZ=zone)
+            assert [json.loads(line) for line in shown.stdout.splitlines()] == events, (zone, since, shown.stderr)
+        shown = gateway.run("audit", "query", "--json", "--since", f"{after:%Y-%m-%d %H:%M}", TZ=zone)
+        assert (shown.returncode, shown.stdout) == (0, ""), (zone, after)
+    # The hour that --since names the beginning of, a day ago.
+    assert query(gateway, "--since", "yesterday 14:00", "--until", "14:01") == []
+    assert query(gateway, "--since", "yesterday", "--failed") == [event for event in events if event["outcome"] == "failed"]
+
+
+# MARK: Who used it
+
+
+def who(gateway, *arguments, status=0):
+    result = gateway.run("audit", "who", *arguments, "--json")
+    assert result.returncode == status, result
+    return json.loads(result.stdout)
+
+
+def test_who_used_a_credential(own_gateway):
+    gateway = own_gateway
+    gateway.stop()
+    answer = who(gateway, "routes.api")
+    assert [(group["name"], group["requests"]) for group in answer["groups"]] == [("laptop", 2)]
+    [group] = answer["groups"]
+    assert group["results"] == [{"status": "2xx", "requests": 2}] and answer["by"] == "client"
+    requested = [row for row in query(gateway, "--requests") if row["credential"] == "routes.api"]
+    assert (group["first_at"], group["first_request_id"]) == (requested[0]["at"], requested[0]["request_id"])
+    assert (group["last_at"], group["last_request_id"]) == (requested[-1]["at"], requested[-1]["request_id"])
+    assert answer["total"]["requests"] == 2 and answer["recorded_since"] <= group["first_at"]
+    other = who(gateway, "routes.open")
+    assert {group["name"]: group["requests"] for group in other["groups"]} == {"laptop": 1, "phone": 1}
+    assert [group["name"] for group in who(gateway, "routes.open", "--by", "route")["groups"]] == ["open"]
+    assert [group["name"] for group in who(gateway, "routes.open", "--by", "status")["groups"]] == ["2xx"]
+
+    shown = gateway.run("audit", "who", "routes.open", "--since", "1h")
+    assert shown.returncode == 0 and shown.stdout.startswith("Uses of routes.open from "), shown
+    assert re.search(r"^phone +1 +2xx 1 ", shown.stdout, re.MULTILINE) and "LAST REQUEST" in shown.stdout
+    nobody = gateway.run("audit", "who", "routes.open", "--since", "yesterday", "--until", "today")
+    # What is before the oldest use cannot be answered.
+    assert nobody.returncode == 1 and "not in the log" in nobody.stderr and nobody.stdout == "", nobody
+    unknown = gateway.run("audit", "who", "routes.opem")
+    assert unknown.returncode == 2 and "routes.open" in unknown.stderr, unknown
+    assert gateway.run("audit", "who", "routes.open", "--by", "clients").returncode == 2
+
+
+def test_the_admin_listener_says_who_used_it(own_gateway):
+    gateway = own_gateway
+    url = f"{gateway.admin_url}/api/audit/who/routes.open"
+    total = lambda: requests.post(url, timeout=20).json().get("total", {}).get("requests")
+    processes.wait_until(lambda: total() == 2, 30, lambda: f"the uses are in the log, not {total()}")
+    answer = requests.post(url, json={"by": "client", "since": "2h"}, timeout=20).json()
+    assert {group["name"]: group["requests"] for group in answer["groups"]} == {"laptop": 1, "phone": 1}
+    assert requests.post(url, json={"since": "tomorrow"}, timeout=20).status_code == 400
+    assert requests.post(url, json={"until": "7d"}, timeout=20).status_code == 400
+    nobody = requests.post(f"{gateway.admin_url}/api/audit/who/nobody", timeout=20)
+    assert nobody.status_code == 404 and "nobody" in nobody.json()["detail"]
+
+
+def test_refusals_are_told_apart(start_gateway, make_script):
+    statuses = [401, 403, 429, 404, 200]
+    left = iter(statuses)
+
+    def steps(wire, number):
+        wire.head()
+        wire.send(f"HTTP/1.1 {next(left)} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+
+    gateway = start_gateway(config(make_script(steps), usage="minute"))
+    assert [ask(gateway, "laptop") for _ in statuses] == statuses
+    gateway.stop()
+    groups = who(gateway, "routes.api", "--by", "status")["groups"]
+    assert [(group["name"], group["requests"]) for group in groups] == [
+        ("2xx", 1), ("401", 1), ("403", 1), ("429", 1), ("4xx", 1)
+    ]
+    assert all("last_request_id" not in group for group in groups), "single requests are not recorded"
+
+
+def test_what_is_not_recorded_is_said(start_gateway, origin):
+    gateway = start_gateway(config(origin, usage="none"))
+    assert ask(gateway, "laptop") == 200
+    gateway.stop()
+    for words in (["who", "routes.api"], ["stats", "--by", "client"], ["query", "--requests"], ["export", "--requests"]):
+        refused = gateway.run("audit", *words)
+        assert (refused.returncode, refused.stdout) == (1, "") and "audit.usage is none" in refused.stderr, refused
+    assert gateway.run("audit", "stats").returncode == 0
+
+
+def test_sums_of_one_credential_or_client(gateway):
+    stats = lambda *words: json.loads(gateway.run("audit", "stats", "--json", *words).stdout)
+    whole = stats()
+    api = stats("--credential", "routes.api")
+    assert [row["name"] for row in api["credentials"]] == ["routes.api"] and api["credential"] == "routes.api"
+    assert 0 < api["events"] < whole["events"]
+    assert stats("--client", "phone")["events"] == len(query(gateway, "--client", "phone"))
+    assert stats("--until", "1h")["events"] == 0 and stats("--since", "1h")["events"] == whole["events"]
+    assert gateway.run("audit", "stats", "--last", "1h", "--since", "1h").returncode == 2
+    assert gateway.run("audit", "stats", "--client", "phome").returncode == 2
 
 
 def test_client_leaves_what_that_client_caused(gateway):
@@ -397,6 +504,21 @@ def test_local_shows_the_time_of_the_place(gateway, zone):
     assert query(gateway, "--local") == events
     requested = gateway.run("audit", "query", "--requests", "--local", TZ=zone).stdout.splitlines()
     assert len(requested) == 4 and all(line.split()[0].endswith(suffix) for line in requested)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_lines_fit_the_terminal(gateway, columns):
+    events = query(gateway)
+    for words in (["query"], ["tail", "-n", "1000"], ["query", "--requests"]):
+        shown = on_a_terminal(gateway, "audit", *words, columns=columns, NO_COLOR="1")
+        assert max(map(len, shown.splitlines())) <= columns and "\x1b" not in shown, shown
+        rows = [line for line in shown.splitlines() if not line.startswith(" ")]
+        assert len(rows) == (4 if "--requests" in words else len(events)), shown
+    wide = on_a_terminal(gateway, "audit", "tail", "-n", "1000", "--wide", columns=columns, NO_COLOR="1")
+    assert wide == gateway.run("audit", "tail", "-n", "1000").stdout, "one line for each row, as in a pipe"
+    colored = on_a_terminal(gateway, "audit", "tail", "-n", "1000", columns=columns)
+    assert re.search(r"\x1b\[33mlocked", colored) and re.search(r"\x1b\[31mclient_denied", colored)
+    assert re.search(r"\x1b\[36mgateway_started", colored)
 
 
 def test_an_index_of_somebody_else_hides_no_row(start_gateway, origin):

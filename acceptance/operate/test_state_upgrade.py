@@ -74,6 +74,13 @@ def test_the_files_of_the_first_release_are_taken_over(gateway, origin, tmp_path
     assert token["generation"] == 1
     assert len(gateway.events()) > rows
     assert "api" in gateway.run("audit", "query", "--requests").stdout
+    log = gateway.folder / "state" / "audit.sqlite"
+    for table, indices in (("token_events", 5), ("token_requests", 4), ("token_use", 1)):
+        found = f"SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND tbl_name = '{table}' AND sql IS NOT NULL"
+        assert ask(log, found) == indices, table
+    # The rows of the first release are in the new views; its refusals were not counted.
+    assert ask(log, "SELECT count(*) FROM renewals WHERE event = 'imported'") == 2
+    assert ask(log, "SELECT count(*) FROM uses WHERE status_401 IS NULL") == 1
     result = gateway.run("audit", "verify")
     assert result.returncode == 0, result.stdout + result.stderr
     result = gateway.run("state", "backup", tmp_path / "backup")

@@ -1,17 +1,13 @@
 """`status NAME`, `status --watch`, colours and the width of a terminal."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
 import subprocess
-import termios
 
 import pytest
 from harness import processes
 from harness.configs import BEARER
 from harness.gateway import BINARY
+from harness.terminal import on_a_terminal
 
 LONG = "a-credential-with-a-name-of-its-own"
 
@@ -25,29 +21,6 @@ def gateway(start_gateway, origin):
         "open": {"upstream": origin.url, "auth": "none"},
     }
     return start_gateway({"credentials": {LONG: BEARER, "trial": other}, "routes": routes})
-
-
-def on_a_terminal(gateway, *arguments, columns=80, **environment):
-    """What the command writes to a terminal of this width."""
-    primary, secondary = pty.openpty()
-    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    process = subprocess.Popen(
-        [BINARY, *arguments, "--config", str(gateway.file)],
-        cwd=gateway.folder,
-        env=processes.environment(COLUMNS=None, TERM="xterm", **environment),
-        stdout=secondary,
-        stderr=subprocess.DEVNULL,
-    )
-    os.close(secondary)
-    shown = b""
-    try:
-        while chunk := os.read(primary, 4096):
-            shown += chunk
-    except OSError:
-        pass  # The other end is closed.
-    os.close(primary)
-    assert process.wait(20) == 0
-    return shown.decode().replace("\r\n", "\n")
 
 
 def test_a_name_shows_that_credential_or_route(gateway):

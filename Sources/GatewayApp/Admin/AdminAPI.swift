@@ -1,3 +1,4 @@
+package import GatewayAudit
 package import GatewayEvents
 package import GatewayHTTP
 import GatewayProxy
@@ -64,6 +65,16 @@ package struct AdminAPI: Sendable {
             return .failure(GatewayProblem(.noRoute, "This gateway was started without a configuration file."))
         }
         return .success(plan)
+    }
+
+    /// Who used a credential, how often, and with which result, from the audit log. `audit who` asks the file instead.
+    package let auditWho = InputOperation<AuditWhoQuestion, AuditWho>(
+        .post,
+        "/api/audit/who/:name",
+        .viewer,
+        body: .read(upTo: 4096)
+    ) { gateway, name, question in
+        await gateway.who(name, question)
     }
 
     // MARK: What changes a token
@@ -275,6 +286,46 @@ package struct BackupToNote: AdminJSONInput {
         guard case .object(let members) = json, members.count == 1, case .bool(let includesKeys)? = members["keys"]
         else { throw Self.malformed }
         self.includesKeys = includesKeys
+    }
+}
+
+/// The body of ``AdminAPI/auditWho``. All members may be left out, and so may the body.
+package struct AuditWhoQuestion: AdminJSONInput, Equatable {
+    package static let example = #"{"by": "client", "since": "24h", "until": "2026-03-01T09:30:00Z"}"#
+
+    let by: AuditWho.Grouping
+    /// As ``TypedPeriod`` reads it; nil for all that is recorded.
+    let since: String?
+    let until: String?
+
+    package init(by: AuditWho.Grouping = .client, since: String? = nil, until: String? = nil) {
+        self.by = by
+        self.since = since
+        self.until = until
+    }
+
+    package var json: JSONValue {
+        var members: [String: JSONValue] = ["by": .string(by.rawValue)]
+        members["since"] = since.map { .string($0) }
+        members["until"] = until.map { .string($0) }
+        return .object(members)
+    }
+
+    package init(body: [UInt8]?) throws(GatewayProblem) {
+        guard body?.isEmpty != true else {
+            self.init()
+            return
+        }
+        guard let json = body.flatMap({ JSONValue($0, uniqueNames: true) }) else { throw Self.malformed }
+        try self.init(json)
+    }
+
+    package init(_ json: JSONValue) throws(GatewayProblem) {
+        guard case .object(let members) = json, members.values.allSatisfy({ $0.string != nil }),
+            members.keys.allSatisfy({ ["by", "since", "until"].contains($0) }),
+            let by = AuditWho.Grouping(rawValue: members["by"]?.string ?? "client")
+        else { throw Self.malformed }
+        self.init(by: by, since: members["since"]?.string, until: members["until"]?.string)
     }
 }
 

@@ -1,4 +1,4 @@
-import GatewayAudit
+package import GatewayAudit
 package import GatewayEvents
 import GatewayFiles
 package import GatewayHTTP
@@ -266,6 +266,33 @@ package struct OperatorControl: OperationRunner {
     }
 
     private var inquiry: FleetInquiry? { FleetInquiry(storage.tokens, clock: clock) }
+
+    /// Who used a credential, from the log of this gateway. Reads the file, for at most some seconds.
+    package func who(_ name: String, _ asked: AuditWhoQuestion) async -> Result<AuditWho, GatewayProblem> {
+        let period: TypedPeriod
+        do throws(UnreadableTime) {
+            period = try TypedPeriod(since: asked.since, until: asked.until, now: clock.now().wall, LocalTime.offset)
+        } catch {
+            return .failure(GatewayProblem(.requestRefused, "\(error.message)."))
+        }
+        let question = AuditWho.Question(credential: name, by: asked.by, since: period.since, until: period.until)
+        do throws(AuditError) {
+            let answer = try await AuditReader(path: plan.audit.path).who(question, within: .seconds(4))
+            guard answer.total == nil else { return .success(answer) }
+            guard isKnown(name) else {
+                let detail = "There is no credential \(name) in the configuration, and the audit log has no use of it."
+                return .failure(GatewayProblem(.noRoute, detail))
+            }
+            guard let gap = answer.gap(countsUses: plan.audit.usage != .none) else { return .success(answer) }
+            return .failure(GatewayProblem(.requestRefused, "The audit log cannot answer this: \(gap)."))
+        } catch {
+            return .failure(GatewayProblem(.auditUnavailable, "The audit log cannot be read: \(error.reason)."))
+        }
+    }
+
+    private func isKnown(_ credential: String) -> Bool {
+        plan.credentials.contains { $0.name == credential || credential.hasPrefix("\($0.name)[") }
+    }
 
     /// The gateways that share the token store with this one.
     package func fleet() async -> Result<FleetReport, GatewayProblem> {

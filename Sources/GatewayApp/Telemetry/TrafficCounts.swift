@@ -101,6 +101,7 @@ final class TrafficCounts: Sendable {
                 statusClass: key.status / 100
             ),
             requests: tally.requests,
+            refusals: TokenUse.Refusals(status: key.status, requests: tally.requests),
             bytesReceived: tally.bytesReceived,
             bytesSent: tally.bytesSent
         )

@@ -153,14 +153,45 @@ package struct TokenUse: Hashable, Sendable {
         }
     }
 
+    /// How many of the requests were answered with the three statuses that say most about a credential: they are counted beside the
+    /// class, so that they can be told apart without a row for each status.
+    package struct Refusals: Hashable, Sendable {
+        /// 401
+        package private(set) var unauthorized = 0
+        /// 403
+        package private(set) var forbidden = 0
+        /// 429
+        package private(set) var tooMany = 0
+
+        package init() {}
+
+        /// For requests that were all answered with the same status.
+        package init(status: Int, requests: Int) {
+            switch status {
+            case 401: unauthorized = requests
+            case 403: forbidden = requests
+            case 429: tooMany = requests
+            default: break
+            }
+        }
+
+        package mutating func add(_ other: Refusals) {
+            unauthorized += other.unauthorized
+            forbidden += other.forbidden
+            tooMany += other.tooMany
+        }
+    }
+
     package let key: Key
     package var requests: Int
+    package var refusals: Refusals
     package var bytesReceived: Int
     package var bytesSent: Int
 
-    package init(key: Key, requests: Int, bytesReceived: Int, bytesSent: Int) {
+    package init(key: Key, requests: Int, refusals: Refusals = Refusals(), bytesReceived: Int, bytesSent: Int) {
         self.key = key
         self.requests = requests
+        self.refusals = refusals
         self.bytesReceived = bytesReceived
         self.bytesSent = bytesSent
     }

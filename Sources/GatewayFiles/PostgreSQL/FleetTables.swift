@@ -82,6 +82,13 @@ package enum FleetTables {
             bytes_sent bigint NOT NULL,
             PRIMARY KEY (chain, minute, route, client, credential, generation, status_class)
         );
+        ALTER TABLE authgateway.audit_use ADD COLUMN IF NOT EXISTS status_401 bigint,
+            ADD COLUMN IF NOT EXISTS status_403 bigint, ADD COLUMN IF NOT EXISTS status_429 bigint;
+        CREATE INDEX IF NOT EXISTS audit_use_credential ON authgateway.audit_use (credential, minute);
+        CREATE INDEX IF NOT EXISTS audit_event_request ON authgateway.audit_event (request_id)
+            WHERE request_id IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS audit_event_client_request ON authgateway.audit_event (client_request_id)
+            WHERE client_request_id IS NOT NULL;
 
         """
 }

@@ -14,16 +14,17 @@ struct AuditCommand: ParsableCommand {
               authgateway audit tail -f
               authgateway audit query --credential box-service --since 2h --failed
               authgateway audit query --request k3f9a01-2s
-              authgateway audit stats --by client --last 1h
+              authgateway audit who box-service --since "yesterday 14:00" --until 15:00
+              authgateway audit stats --by client --since 1h
               authgateway audit verify
               authgateway audit query --all --since 1h --failed
 
-            With --all, query, export, stats and verify read the logs of all gateways that
+            With --all, query, export, who, stats and verify read the logs of all gateways that
             share a token database (tokens.store: postgres). tail has no --all.
             """,
         subcommands: [
-            AuditTailCommand.self, AuditQueryCommand.self, AuditExportCommand.self, AuditStatsCommand.self,
-            AuditVerifyCommand.self,
+            AuditTailCommand.self, AuditQueryCommand.self, AuditWhoCommand.self, AuditExportCommand.self,
+            AuditStatsCommand.self, AuditVerifyCommand.self, AuditIndexCommand.self,
         ]
     )
 }
@@ -74,10 +75,17 @@ struct AuditOutput: ParsableArguments {
     @Flag(help: "Show local time instead of UTC.")
     var local = false
 
+    @Flag(help: "Show each row in one line, however long. A pipe or a file always gets one.")
+    var wide = false
+
     /// nil for JSON.
     var formatter: AuditFormatter? {
         guard !json.isOn else { return nil }
-        return AuditFormatter(coloured: Console.usesColor, offset: local ? LocalTime.offset : nil)
+        return AuditFormatter(
+            coloured: Console.usesColor,
+            width: wide ? nil : TextStyle.current.width,
+            offset: local ? LocalTime.offset : nil
+        )
     }
 }
 
@@ -95,6 +103,7 @@ struct AuditQueryCommand: AsyncParsableCommand {
 
             With audit.usage: request, --requests shows the requests instead of the events.
             --request ID shows the events of a request, and then its requests.
+            If requests are asked for and not recorded, the exit code is 1.
             With --all each line begins with the host of its gateway; in JSON, gateway
             and chain name it. Requests stay with their gateway.
             """
@@ -161,6 +170,10 @@ struct AuditTailCommand: AsyncParsableCommand {
               authgateway audit tail
               authgateway audit tail -f -n 50 --credential box-service
               authgateway audit tail -f --json | jq -r .event
+              authgateway audit tail --wide
+
+            On a terminal, a row that is longer than a line goes on in the next one.
+            Colors say what kind of event it is; NO_COLOR turns them off.
             """
     )
 

@@ -27,27 +27,19 @@ struct AuditFilterOptions: ParsableArguments {
     )
     var request: String?
 
-    @Option(
-        help: ArgumentHelp("From this time on: 2026-03-01T09:30:00Z, or how long ago: 30m, 2h, 7d.", valueName: "time")
-    )
-    var since: String?
-
-    @Option(help: ArgumentHelp("Before this time.", valueName: "time"))
-    var until: String?
+    @OptionGroup var period: AuditPeriod
 
     @Flag(help: "Only what failed.")
     var failed = false
 
-    /// What is said when no request was found.
+    /// Why the log cannot say which requests there were, when none was found.
     ///
     /// - Parameter usage: nil when a database is named instead of a configuration.
     /// - Returns: nil where requests are recorded: none matches then.
-    static func noteOnRequests(usage: AuditPlan.Usage?) -> String? {
-        guard usage != .request else { return nil }
-        let counts = usage == AuditPlan.Usage.none ? "" : "\nCounts of requests: authgateway audit stats --by client"
-        let cause = usage.map { "audit.usage is \($0.rawValue), so single requests are not recorded" }
-        return (cause ?? "this log has no request that matches; requests are recorded with audit.usage: request")
-            + counts
+    static func gapOfRequests(usage: AuditPlan.Usage?) -> String? {
+        guard let usage, usage != .request else { return nil }
+        let counts = usage == .none ? "" : "\nCounts of requests: authgateway audit stats --by client"
+        return "audit.usage is \(usage.rawValue), so single requests are not recorded" + counts
     }
 
     /// What is said when no event was found.
@@ -76,15 +68,16 @@ struct AuditFilterOptions: ParsableArguments {
     /// - Throws: ``ExitStatus/usage`` for a name that nothing has, and for a time that cannot be read.
     func resolved(_ names: KnownNames) async throws(CommandFailure) -> AuditFilter {
         let event = try Self.event(event)
-        try await names.require(self)
+        try await names.require(route: route, client: client, credential: credential)
+        let period = try period.read()
         return AuditFilter(
             credential: credential,
             route: route,
             client: client,
             event: event,
             request: request,
-            since: try Self.moment(since),
-            until: try Self.moment(until),
+            since: period.since,
+            until: period.until,
             failedOnly: failed,
             limit: nil
         )
@@ -98,13 +91,31 @@ struct AuditFilterOptions: ParsableArguments {
         }
         return TokenEvent.Name(rawValue: name)
     }
+}
 
-    private static func moment(_ text: String?) throws(CommandFailure) -> UnixTime? {
-        guard let text else { return nil }
-        if let time = UnixTime(rfc3339: text) { return time }
-        if let duration = ConfigUnits.duration(text) { return SystemClock().now().wall + (.zero - duration) }
-        let advice = "write 2026-03-01T09:30:00Z, or how long ago: 30m, 2h, 7d"
-        throw CommandFailure(.usage, "cannot read the time \"\(LogText.clean(text))\"; \(advice)")
+/// From when to when.
+struct AuditPeriod: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            """
+            From this time on: how long ago (30m, 2h, 7d), 14:00, yesterday, "yesterday 14:00", "2026-03-01 14:00" \
+            (local time), or 2026-03-01T09:30:00Z.
+            """,
+            valueName: "time"
+        )
+    )
+    var since: String?
+
+    @Option(help: ArgumentHelp("Before this time. 15:00 is the first one after --since.", valueName: "time"))
+    var until: String?
+
+    /// - Throws: ``ExitStatus/usage`` for a time that cannot be read.
+    func read() throws(CommandFailure) -> TypedPeriod {
+        do throws(UnreadableTime) {
+            return try TypedPeriod(since: since, until: until, now: SystemClock().now().wall, LocalTime.offset)
+        } catch {
+            throw CommandFailure(.usage, error.message)
+        }
     }
 }
 
@@ -115,11 +126,15 @@ struct KnownNames: Sendable {
     let configured: ConfiguredNames?
     let logged: @Sendable (AuditUsage.Grouping) async throws(CommandFailure) -> [String]
 
-    func require(_ filter: AuditFilterOptions) async throws(CommandFailure) {
+    func require(
+        route: String? = nil,
+        client: String? = nil,
+        credential: String? = nil
+    ) async throws(CommandFailure) {
         let names = configured ?? ConfiguredNames()
-        try await require(filter.route, .route, names.routes)
-        try await require(filter.client, .client, names.clients)
-        try await require(filter.credential, .credential, names.credentials)
+        try await require(route, .route, names.routes)
+        try await require(client, .client, names.clients)
+        try await require(credential, .credential, names.credentials)
     }
 
     private func require(

@@ -48,7 +48,8 @@ struct LocalAuditLog: Sendable {
 
     /// The requests of `audit.usage: request`.
     ///
-    /// - Parameter explainsNone: Says on standard error why there is none, where requests are not recorded.
+    /// - Parameter explainsNone: Whether finding none is an error where requests are not recorded.
+    /// - Throws: ``ExitStatus/failed`` if the log cannot say which requests there were.
     func requests(_ lines: AuditLines, explainsNone: Bool = true) async throws(CommandFailure) {
         guard lines.filter.event == nil else {
             throw CommandFailure(.usage, "requests are not events: leave out --event, or --requests")
@@ -60,17 +61,22 @@ struct LocalAuditLog: Sendable {
             }
         }
         guard explainsNone, count == 0 else { return }
-        if let note = AuditFilterOptions.noteOnRequests(usage: settings?.plan.audit.usage) {
-            Console.writeError("\(note)\n")
+        if let gap = AuditFilterOptions.gapOfRequests(usage: settings?.plan.audit.usage) {
+            throw CommandFailure(.failed, gap)
         }
+        Console.writeError("no request matches\n")
     }
 
     func resolve(
         _ filter: AuditFilterOptions,
         mayBeMissing: Bool = false
     ) async throws(CommandFailure) -> AuditFilter {
+        try await filter.resolved(names(mayBeMissing: mayBeMissing))
+    }
+
+    func names(mayBeMissing: Bool = false) -> KnownNames {
         let path = path
-        let names = KnownNames(configured: settings?.plan.names) { (kind) async throws(CommandFailure) in
+        return KnownNames(configured: settings?.plan.names) { (kind) async throws(CommandFailure) in
             // A log that is not there yet is one without names.
             if mayBeMissing, !FileManager.default.fileExists(atPath: path) { return [] }
             do throws(AuditError) {
@@ -79,7 +85,6 @@ struct LocalAuditLog: Sendable {
                 throw CommandFailure(.failed, error.reason)
             }
         }
-        return try await filter.resolved(names)
     }
 
     /// A body that throws ``ExitStatus/ok`` ends the reading: the reader of the output is gone.
@@ -125,7 +130,7 @@ struct SharedAuditLogs: Sendable {
         }
     }
 
-    private func names(of reader: SharedAuditReader) -> KnownNames {
+    func names(of reader: SharedAuditReader) -> KnownNames {
         KnownNames(configured: settings.plan.names) { (kind) async throws(CommandFailure) in
             do throws(AuditError) {
                 return try await reader.names(in: kind)

@@ -2,6 +2,7 @@ import ArgumentParser
 import GatewayApp
 import GatewayAudit
 import GatewayConfiguration
+import GatewayEvents
 import GatewayHTTP
 
 struct AuditStatsCommand: AsyncParsableCommand {
@@ -11,7 +12,8 @@ struct AuditStatsCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway audit stats
-              authgateway audit stats --by client --last 1h
+              authgateway audit stats --by client --since 1h
+              authgateway audit stats --by route --credential box-service --since yesterday
               authgateway audit stats --by upstream --last 7d --json
               authgateway audit stats --all --last 1h
 
@@ -28,37 +30,63 @@ struct AuditStatsCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("One of client, route, credential, upstream.", valueName: "what"))
     var by: String?
 
+    @Option(help: "Only this credential, its other subjects included.")
+    var credential: String?
+
+    @Option(help: "Only what this client caused.")
+    var client: String?
+
+    @OptionGroup var period: AuditPeriod
+
     @Option(
         help: ArgumentHelp(
-            "How far back to look: 30m, 2h, 7d. Requests are counted by the minute.",
+            "How far back to look: 30m, 2h, 7d, the same as --since. Requests are counted by the minute.",
             valueName: "duration"
         )
     )
     var last: String?
+
+    func validate() throws {
+        guard last != nil, period.since != nil else { return }
+        throw ValidationError("--last and --since both say where to begin: leave out one of them.")
+    }
 
     func run() async throws(CommandFailure) { try await write { Console.write($0) } }
 
     func write(to emit: (String) -> Bool) async throws(CommandFailure) {
         let text: String?
         if let logs = try scope.shared() {
-            let (since, grouping) = (try beginning(), try grouping())
+            let (filter, grouping) = (try filter(), try grouping())
             let upstreams = grouping == .upstream ? logs.settings.plan.names.upstreams : [:]
             text = try await logs.read { reader in
-                guard let grouping else { return try self.text(of: await reader.stats(since: since)) }
-                return try self.text(of: await reader.usage(by: grouping, since: since, upstreams: upstreams))
+                try await logs.names(of: reader).require(client: client, credential: credential)
+                guard let grouping else { return try self.text(of: await reader.stats(filter)) }
+                return try self.text(of: await reader.usage(by: grouping, filter, upstreams: upstreams))
             }
         } else {
             let log = try scope.source.log()
-            let (since, grouping) = (try beginning(), try grouping())
+            let (filter, grouping) = (try filter(), try grouping())
+            try await log.names().require(client: client, credential: credential)
             // The log names no upstreams, and the same route had another one once: what it has now is what people know.
             let upstreams = grouping == .upstream ? try log.configured().plan.names.upstreams : [:]
             text = try await LocalAuditLog.reading {
                 let reader = AuditReader(path: log.path)
-                guard let grouping else { return try self.text(of: await reader.stats(since: since)) }
-                return try self.text(of: await reader.usage(by: grouping, since: since, upstreams: upstreams))
+                guard let grouping else { return try self.text(of: await reader.stats(filter)) }
+                let usage = try await reader.usage(by: grouping, filter, upstreams: upstreams)
+                try Self.requireCounts(usage, log.settings?.plan.audit.usage)
+                return try self.text(of: usage)
             }
         }
         _ = emit(text ?? "")
+    }
+
+    /// Zeros would be taken for an answer.
+    private static func requireCounts(_ usage: AuditUsage, _ setting: AuditPlan.Usage?) throws(CommandFailure) {
+        guard usage.total.requests == 0, setting == AuditPlan.Usage.none else { return }
+        throw CommandFailure(
+            .failed,
+            "audit.usage is none, so requests are not counted; leave out --by to sum up events"
+        )
     }
 
     /// nil sums up each credential, with its latencies.
@@ -71,7 +99,17 @@ struct AuditStatsCommand: AsyncParsableCommand {
         return AuditUsage.Grouping(rawValue: by)
     }
 
-    /// nil for all of the log.
+    private func filter() throws(CommandFailure) -> AuditFilter {
+        let period = try period.read()
+        return AuditFilter(
+            credential: credential,
+            client: client,
+            since: try beginning() ?? period.since,
+            until: period.until
+        )
+    }
+
+    /// nil without `--last`.
     private func beginning() throws(CommandFailure) -> UnixTime? {
         guard let last else { return nil }
         guard let duration = ConfigUnits.duration(last), duration > .zero else {

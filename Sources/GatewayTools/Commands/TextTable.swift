@@ -9,7 +9,9 @@ struct TextTable {
     /// The colors of cells: by row, then by column.
     private var colors: [[Int: TextStyle.Color]] = []
 
-    init(_ titles: String...) { self.titles = titles }
+    init(_ titles: String...) { self.init(titles) }
+
+    init(_ titles: [String]) { self.titles = titles }
 
     mutating func add(_ cells: String...) { add(cells, color: nil, column: 0) }
 

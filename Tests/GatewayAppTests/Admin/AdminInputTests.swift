@@ -1,3 +1,4 @@
+import GatewayAudit
 import GatewayHTTP
 import GatewayTokens
 import Testing
@@ -22,6 +23,9 @@ struct AdminInputTests {
             let body = try #require(BackupToNote(includesKeys: includesKeys).body)
             #expect(try BackupToNote(body: body).includesKeys == includesKeys)
         }
+        try expectRoundTrip(AuditWhoQuestion(by: .status, since: "yesterday 14:00", until: "15:00"))
+        #expect(try AuditWhoQuestion(body: []) == AuditWhoQuestion())
+        #expect(try AuditWhoQuestion(body: Array("{}".utf8)) == AuditWhoQuestion())
         let body = try #require(PastedAnswer("http://127.0.0.1/?code=1").body)
         #expect(try PastedAnswer(body: body).text == "http://127.0.0.1/?code=1")
         let token = Array("{\"access_token\": \"a\"}\n".utf8)
@@ -35,6 +39,7 @@ struct AdminInputTests {
         _ = try DownscopeOptions(body: Array(DownscopeOptions.example.utf8))
         _ = try ExplanationQuestion(body: Array(ExplanationQuestion.example.utf8))
         _ = try BackupToNote(body: Array(BackupToNote.example.utf8))
+        _ = try AuditWhoQuestion(body: Array(AuditWhoQuestion.example.utf8))
         _ = try PastedAnswer(body: Array(PastedAnswer.example.utf8))
     }
 
@@ -48,6 +53,13 @@ struct AdminInputTests {
 
     @Test func aBodyThatIsTooLargeIsRefused() {
         #expect { try TokenToImport(body: nil) } throws: { ($0 as? GatewayProblem)?.kind == .contentTooLarge }
+        for body in [
+            nil, #"{"by": "upstream"}"#, #"{"since": 3}"#, #"{"until": null}"#, #"{"client": "ci"}"#, "[]", "x",
+        ] {
+            #expect { try AuditWhoQuestion(body: body.map { Array($0.utf8) }) } throws: {
+                ($0 as? GatewayProblem)?.kind == .requestRefused
+            }
+        }
         #expect { try BackupToNote(body: nil) } throws: { ($0 as? GatewayProblem)?.kind == .requestRefused }
     }
 }

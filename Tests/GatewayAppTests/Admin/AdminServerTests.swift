@@ -39,6 +39,19 @@ struct AdminServerTests {
         }
     }
 
+    @Test func whoUsedACredentialNeedsNoBody() async throws {
+        try await withAdminServer(options(control)) { (port: Int) async throws in
+            let path = "/api/audit/who/box-service%5Buser%3A42%5D"
+            let plain = try await post(path, port, token: adminToken)
+            #expect(plain.status == .ok && plain.text.contains(#""by":"client""#), "\(plain.text)")
+            let body = #"{"by": "status", "since": "2h"}"#
+            let asked = try await post(path, port, token: adminToken, body: body)
+            #expect(asked.text.contains(#""since":"2h""#) && asked.text.contains(#""by":"status""#))
+            let wrong = try await post(path, port, token: adminToken, body: #"{"by": "day"}"#)
+            #expect(wrong.status == .badRequest && wrong.text.contains("24h"), "\(wrong.text)")
+        }
+    }
+
     @Test func aBrowserIsToldWhichRequestsGoThroughTheGateway() async throws {
         try await withAdminServer(options(control)) { (port: Int) async throws in
             let script = try await get("/proxy.pac", port)

@@ -4,6 +4,7 @@ import GatewayLocalAuthority
 import Synchronization
 
 @testable import GatewayApp
+@testable import GatewayAudit
 @testable import GatewayTokens
 
 /// Answers the operations with what a test put in, and remembers what it was told to do.
@@ -56,6 +57,19 @@ final class ScriptedControl: OperationRunner {
             guard let options = input as? DownscopeOptions else { break }
             let what = options.scopes + [options.resource ?? "-", options.sharedLink == nil ? "-" : "link"]
             return hand("weak-token", "downscope \(name) \(what.joined(separator: " "))", name)
+        case "POST /api/audit/who/:name":
+            guard let question = input as? AuditWhoQuestion else { break }
+            return .success(
+                AuditWho(
+                    credential: name,
+                    by: question.by,
+                    since: question.since,
+                    until: question.until,
+                    recordedSince: nil,
+                    groups: [],
+                    total: nil
+                )
+            )
         case "POST /api/reload":
             note("reload")
             return .success(ReloadReport(cause: .operator, outcome: isReady ? .loaded : .refused))

@@ -1,0 +1,257 @@
+import GRDB
+import GatewayEvents
+import GatewayHTTP
+import GatewayTesting
+import Synchronization
+import Testing
+
+@testable import GatewayAudit
+
+@Suite("Views and indices", .timeLimit(.minutes(5)))
+struct AuditIndexTests {
+    let fixture: AuditFixture
+
+    init() throws { fixture = try AuditFixture() }
+
+    private func names(_ type: String) throws -> Set<String> {
+        try DatabaseQueue(path: fixture.path).read {
+            Set(
+                try String.fetchAll(
+                    $0,
+                    sql: "SELECT name FROM sqlite_schema WHERE type = ? AND sql IS NOT NULL",
+                    arguments: [type]
+                )
+            )
+        }
+    }
+
+    private func query(_ sql: String) throws -> [Row] {
+        try DatabaseQueue(path: fixture.path).read { try Row.fetchAll($0, sql: sql) }
+    }
+
+    private var indices: Set<String> { Set(AuditIndex.all.map(\.name)) }
+
+    @Test func aNewLogHasThem() async throws {
+        try await fixture.write(1)
+        #expect(try names("index") == indices.union(["token_events_by_credential"]))
+        #expect(try names("view") == ["credential_history", "uses", "failures", "renewals", "requests"])
+    }
+
+    @Test func aLogOfAnEarlierVersionGetsThem() async throws {
+        try await fixture.write(3)
+        try fixture.tamper(AuditFixture.withoutViewsAndIndices)
+        #expect(try names("index") == ["token_events_by_credential"])
+        #expect(try await fixture.reader.query(AuditFilter(request: "r-1")).count == 3)
+        let log = try fixture.open()
+        await log.close()
+        #expect(try names("index").isSuperset(of: indices) && names("view").count == 5)
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    /// One with another text may lack rows.
+    @Test func anIndexWithAnotherTextIsReplaced() async throws {
+        try await fixture.write(3)
+        try fixture.tamper(
+            "DROP INDEX token_requests_by_at; CREATE INDEX token_requests_by_at ON token_requests (at) WHERE status = 1;"
+                + "DROP VIEW uses; CREATE VIEW uses AS SELECT 1; DROP VIEW failures; CREATE TABLE failures (mine)"
+        )
+        let log = try fixture.open()
+        await log.close()
+        let sql =
+            try query("SELECT sql FROM sqlite_schema WHERE name = 'token_requests_by_at'").first?["sql"] as String?
+        #expect(sql == AuditIndex.requestsByTime.sql)
+        #expect(try query("SELECT status_401 FROM uses").isEmpty)
+        #expect(try query("SELECT mine FROM failures").isEmpty, "a table of somebody else stays")
+    }
+
+    /// Making an index takes the time that events would wait.
+    @Test func aLargeLogGetsThemLaterOrNotByItself() async throws {
+        try await fixture.write(5)
+        try fixture.tamper(AuditFixture.withoutViewsAndIndices)
+        try await DatabaseQueue(path: fixture.path).write { database in
+            try AuditSchema.create(in: database, indexingUpTo: 4)
+        }
+        let ofSmallTables = Set(AuditIndex.all.filter { $0.table != "token_events" }.map(\.name))
+        #expect(try names("index") == ofSmallTables.union(["token_events_by_credential"]))
+        try fixture.tamper(AuditFixture.withoutViewsAndIndices)
+        let log = try fixture.open()
+        try fixture.tamper(AuditFixture.withoutViewsAndIndices)
+        await log.makeIndices(upTo: 4)
+        #expect(try names("index") == ofSmallTables.union(["token_events_by_credential"]))
+        await log.makeIndices(upTo: 5)
+        #expect(try names("index").isSuperset(of: indices))
+        try await log.record(fixture.event(generation: 6))
+        await log.close()
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    @Test func theCommandAddsWhatIsMissing() async throws {
+        try await fixture.write(5)
+        try fixture.tamper(AuditFixture.withoutViewsAndIndices)
+        // A small log gets them together with its tables.
+        #expect(try AuditIndexing.complete(fixture.path) { _ in } == 0)
+        #expect(try names("index").isSuperset(of: indices))
+        #expect(throws: AuditError.self) { try AuditIndexing.complete(fixture.directory.file("none.sqlite")) { _ in } }
+    }
+
+    /// The index by time leads to the first row since a time, so one that lacks rows must be found.
+    @Test func anIndexByTimeThatLacksARowIsFound() async throws {
+        let log = try fixture.open()
+        for generation in 1...6 {
+            try await log.record(fixture.event(generation: generation))
+            fixture.clock.jumpWall(by: .seconds(generation == 4 ? -600 : 60))
+        }
+        await log.close()
+        let start = fixture.clock.now().wall
+        for since in [
+            start + .seconds(-10_000), start, start + .seconds(30), start + .seconds(600), start + .seconds(10_000),
+        ] {
+            let all = try await fixture.reader.query(AuditFilter()).filter { $0.at >= since.rfc3339 }
+            #expect(try await fixture.reader.query(AuditFilter(since: since)) == all, "\(since)")
+            #expect(try await fixture.reader.stats(AuditFilter(since: since)).events == all.count)
+        }
+        #expect(try await fixture.verify().isIntact)
+        try fixture.tamper(
+            """
+            PRAGMA writable_schema = 1;
+            DROP INDEX token_events_by_at;
+            CREATE INDEX token_events_by_at ON token_events (at) WHERE id <> 3;
+            UPDATE sqlite_master SET sql = '\(AuditIndex.eventsByTime.sql)' WHERE name = 'token_events_by_at';
+            """
+        )
+        let breach = try await fixture.verify().breach
+        #expect(breach?.fault == .indexChanged && breach?.explanation.contains("token_events_by_at") == true)
+        try fixture.tamper("DROP INDEX token_events_by_at")
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    @Test func theViewsReadAsPeopleDo() async throws {
+        let log = try fixture.open()
+        try await log.record(fixture.event(.acquired))
+        try await log.record(fixture.event(.renewalFailed, outcome: .failed))
+        var merged = fixture.event(.requestFailed, outcome: .failed)
+        merged.detail = ["explanation": "It is closed.", "count": "7"]
+        try await log.record(merged)
+        var use = AuditUsageTests.use(client: nil, requests: 4, at: fixture.clock.now().wall)
+        use.refusals = TokenUse.Refusals(status: 401, requests: 4)
+        log.count(use)
+        await log.close()
+        let renewals = try query("SELECT event, outcome, reason, error, expires FROM renewals ORDER BY id")
+        #expect(renewals.map { $0["event"] as String } == ["acquired", "renewal_failed"])
+        #expect(renewals[0]["reason"] == "demand" && renewals[1]["error"] == "invalid_grant")
+        let failures = try query("SELECT event, explanation, count, status FROM failures ORDER BY id")
+        #expect(failures.map { $0["count"] as Int } == [1, 7])
+        #expect(failures[1]["explanation"] == "It is closed." && failures[1]["status"] == 200)
+        let uses = try #require(try query("SELECT *, datetime(minute, 'localtime') AS local FROM uses").first)
+        #expect((uses["client"] as String?) == nil && uses["status"] == "2xx" && uses["status_401"] == 4)
+        #expect(uses["time"] as String == uses["local"] as String)
+        #expect(try query("SELECT * FROM requests").isEmpty)
+    }
+
+    /// What the commands and the page ask of uses and requests; SQLite chooses the plan by the indices alone.
+    @Test func questionsFindTheirRowsByAnIndex() async throws {
+        try await fixture.write(1)
+        let now = fixture.clock.now().wall
+        let filters = [
+            AuditFilter(credential: "box"), AuditFilter(credential: "box", since: now, until: now),
+            AuditFilter(since: now),
+        ]
+        let uses = filters.map { filter in
+            let condition = filter.condition(for: .uses)
+            return (
+                AuditSelection(columns: ["requests"], table: "token_use", condition: condition).unorderedSQL, condition
+            )
+        }
+        let requests = [AuditFilter(request: "x"), AuditFilter(credential: "box")].map { filter in
+            let condition = filter.condition(for: .requests)
+            return (AuditSelection(columns: ["at"], table: "token_requests", condition: condition).sql, condition)
+        }
+        let plans = try await DatabaseQueue(path: fixture.path).read { database in
+            try (uses + requests).map { sql, condition in
+                let rows = try Row.fetchAll(database, sql: "EXPLAIN QUERY PLAN \(sql)", arguments: condition.arguments)
+                return rows.map { $0["detail"] as String }
+            }
+        }
+        for plan in plans {
+            #expect(
+                plan.contains { $0.hasPrefix("SEARCH token_") } && !plan.contains { $0.hasPrefix("SCAN") },
+                "\(plan)"
+            )
+        }
+    }
+
+    @Test func requestsSinceATimeAreThoseOfTheTable() async throws {
+        let log = try fixture.open()
+        for number in 0..<6 {
+            // The clock jumps.
+            let seconds: Int64 = number == 3 ? -60 : Int64(number)
+            let request = RequestUse(
+                at: fixture.clock.now().wall + .seconds(seconds),
+                requestID: "k-\(number)",
+                route: "files",
+                client: nil,
+                method: "GET",
+                status: 200,
+                bytesReceived: 0,
+                bytesSent: 0,
+                duration: .zero
+            )
+            #expect(log.keep([request]) == 0)
+        }
+        await log.close()
+        final class Found: Sendable { let ids = Mutex<[String]>([]) }
+        let found = Found()
+        try await fixture.reader.forEachRequest(AuditFilter(since: fixture.clock.now().wall + .seconds(2))) { row in
+            found.ids.withLock { $0.append(row.requestID) }
+        }
+        #expect(found.ids.withLock { $0 } == ["k-2", "k-4", "k-5"])
+        let none = AuditFilter(since: fixture.clock.now().wall + .seconds(9))
+        #expect(try await fixture.reader.forEachRequest(none) { _ in } == 0)
+        #expect(try await fixture.reader.request("k-0", newest: 1, limit: 10).isPartial == false, "an index finds it")
+        #expect(try await fixture.reader.request("k-0", newest: 1, limit: 10).requests.map(\.requestID) == ["k-0"])
+    }
+}
+
+@Suite("Lines for a terminal", .timeLimit(.minutes(1)))
+struct AuditFormatterWidthTests {
+    let fixture: AuditFixture
+
+    init() throws { fixture = try AuditFixture() }
+
+    private func row() async throws -> AuditRow {
+        let log = try fixture.open()
+        var event = fixture.event(.renewalFailed, outcome: .failed)
+        event.detail = ["explanation": String(repeating: "word ", count: 60)]
+        try await log.record(event)
+        await log.close()
+        return try #require(try await fixture.reader.tail(last: 1).first)
+    }
+
+    @Test(arguments: [40, 60, 80, 100, 200])
+    func noLineIsWiderThanTheTerminal(_ width: Int) async throws {
+        let row = try await row()
+        let whole = AuditFormatter().line(row)
+        let text = AuditFormatter(width: width).line(row)
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.allSatisfy { $0.count <= width && !$0.hasSuffix(" ") && !$0.isEmpty }, "\(text)")
+        #expect(lines.dropFirst().allSatisfy { $0.hasPrefix("    ") } && lines.count > 1)
+        // Every fact is there; only the long one is shortened.
+        #expect(text.contains("error=invalid_grant") && text.contains("request=r-1") && text.contains("…"))
+        #expect(whole.contains("…") == false && !whole.contains("\n"))
+        let coloured = AuditFormatter(coloured: true, width: width).line(row)
+        let plain = coloured.replacing("\u{1B}[31m", with: "").replacing("\u{1B}[2m", with: "").replacing(
+            "\u{1B}[0m",
+            with: ""
+        )
+        #expect(plain == text, "colors take no room")
+    }
+
+    @Test func aRowThatFitsIsAsItIsElsewhere() async throws {
+        let log = try fixture.open()
+        try await log.record(fixture.event(.locked))
+        await log.close()
+        let row = try #require(try await fixture.reader.tail(last: 1).first)
+        #expect(AuditFormatter(width: 1000).line(row) == AuditFormatter().line(row))
+        #expect(AuditFormatter(coloured: true).line(row).contains("\u{1B}[33mlocked"))
+    }
+}
