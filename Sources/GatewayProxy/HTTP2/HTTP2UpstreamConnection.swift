@@ -81,7 +81,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var isProbing = false
     /// Servers of gRPC close a connection on which several PINGs come, while they send no header block and no content in between. So one
     /// client's cancelled calls would end the calls of others. They allow one in five minutes.
-    private var mayProbeAt = MonotonicTime.zero
+    private var mayProbeAt: MonotonicTime?
     private static let probePeriod = Duration.seconds(300)
     /// How many of them were sent. The last has this number.
     private var probes: UInt64 = 0
@@ -230,7 +230,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             if case .needMore = event { break }
             if isProbing, isAnswer(event) { upstreamLives() }
             switch event {
-            case .fields, .content: mayProbeAt = .zero
+            case .fields, .content: mayProbeAt = nil
             default: break
             }
             receive(event)
@@ -673,7 +673,7 @@ extension HTTP2UpstreamConnection {
 
     /// Sends PING, because the upstream was silent for long. Without an answer, the connection takes no more requests.
     func probe() {
-        guard phase == .open, !isProbing, !isRetired, clock.monotonic() >= mayProbeAt else { return }
+        guard phase == .open, !isProbing, !isRetired, mayProbeAt.map({ clock.monotonic() >= $0 }) ?? true else { return }
         isProbing = true
         mayProbeAt = clock.monotonic() + Self.probePeriod
         probes &+= 1
