@@ -76,6 +76,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     private var pendingRead = false
     /// Streams whose requests are flushed to their upstreams at the end of this read.
     private var touched: [HTTP2ClientStream] = []
+    /// Those that are being flushed: both lists keep their memory.
+    private var flushing: [HTTP2ClientStream] = []
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
@@ -131,7 +133,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         configuration.worker.register(self)
         deadline.move(to: clock.now + timeouts.header, for: self)
         let settings = HTTP2Configuration.settings(configuration.limits)
-        write(room: 64) { $0.settings(settings) }
+        write { $0.write(room: 64) { $0.settings(settings) } }
         creditConnection()
     }
 
@@ -156,7 +158,6 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
         guard phase != .lingering else { return }
-        endStreams()
         closeNow()
     }
 
@@ -181,9 +182,9 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         clock.end()
         // First: a flush can make another stream writable, whose request is then flushed at once.
         isReading = false
-        let touched = touched
-        self.touched.removeAll(keepingCapacity: true)
-        for stream in touched { stream.flushRequest() }
+        swap(&touched, &flushing)
+        for stream in flushing { stream.flushRequest() }
+        flushing.removeAll(keepingCapacity: true)
         if isWritable { writer.readAhead() }
         context.fireChannelReadComplete()
     }
@@ -219,9 +220,9 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     // MARK: Writing
 
     /// Writes frames, which leave when all that the loop has read is dealt with.
-    private func write(room: Int, _ body: (inout HTTP2FrameWriter) -> Void) {
+    private func write(_ body: (HTTP2Output) -> Void) {
         guard context != nil, phase != .closed else { return }
-        output.write(room: room, body)
+        body(output)
         output.flushLater(self)
     }
 
@@ -304,33 +305,25 @@ extension HTTP2ClientConnection {
 
     /// - Returns: Whether there is more to do with what has come.
     private func follow(_ event: HTTP2Conversation.Event) -> Bool {
+        if awaitsBlock, !conversation.isWithinBlock { blockEnded() }
         switch event {
         case .needMore: return false
-        case .nothing:
-            if awaitsBlock, !conversation.isWithinBlock { blockEnded() }
-            creditConnection()
-        case .request(let place, let isLast):
-            if awaitsBlock { blockEnded() }
-            begin(place, isLast: isLast)
+        case .nothing: creditConnection()
+        case .request(let place, let isLast): begin(place, isLast: isLast)
         case .fields(let place, let isLast, let isClosed):
-            if awaitsBlock { blockEnded() }
             deliver(to: place, isClosed: isClosed) { $0.receiveTrailers(isLast: isLast) }
         case .content(let place, let range, let isLast, let isClosed):
             let content = input.content(range)
             deliver(to: place, isClosed: isClosed) { $0.receive(content, isLast: isLast) }
-        case .refused(let id):
-            if awaitsBlock { blockEnded() }
-            refuse(id)
+        case .refused(let id): refuse(id)
         case .reset(let place, _): if let stream = leave(place) { closed(stream, isCut: true) }
         case .windowGrew(let place?): streams[place]?.windowGrew()
         case .windowGrew(nil): sendWaiting()
         case .settings: receiveSettings()
-        case .ping(let data): write(room: 32) { $0.ping(data, isAnswer: true) }
+        case .ping(let data): write { $0.ping(data, isAnswer: true) }
         case .pingAnswer(let number): if number == Self.announcement { announced() }
         case .goAway: clientEnds()
-        case .streamFault(let id, let place, let fault):
-            if awaitsBlock { blockEnded() }
-            fail(id, place, fault)
+        case .streamFault(let id, let place, let fault): fail(id, place, fault)
         case .connectionFault(let fault): fail(fault)
         case .settingsAcknowledged: break
         }
@@ -338,7 +331,7 @@ extension HTTP2ClientConnection {
     }
 
     private func receiveSettings() {
-        write(room: 16) { $0.settingsAcknowledgement() }
+        write { $0.acknowledgeSettings() }
         if phase == .opening {
             phase = .open
             if conversation.streams.count == 0 { deadline.move(to: clock.now + timeouts.idle, for: self) }
@@ -420,7 +413,7 @@ extension HTTP2ClientConnection {
     }
 
     private func writeReset(_ id: UInt32, _ code: HTTP2ErrorNumber) {
-        write(room: 16) { $0.reset(stream: id, code) }
+        write { $0.reset(id, code) }
     }
 
     /// The client has broken a rule that concerns one stream alone.
@@ -473,14 +466,14 @@ extension HTTP2ClientConnection {
     func took(_ count: Int, of stream: HTTP2ClientStream) {
         conversation.streams.take(count, stream.place)
         if let place = stream.place, isServing, let increment = conversation.streams.credit(place) {
-            write(room: 16) { $0.windowUpdate(stream: stream.id, increment) }
+            write { $0.windowUpdate(stream.id, increment) }
         }
         creditConnection()
     }
 
     private func creditConnection() {
         guard isServing, let increment = conversation.streams.connectionCredit() else { return }
-        write(room: 16) { $0.windowUpdate(stream: 0, increment) }
+        write { $0.windowUpdate(0, increment) }
     }
 
     // MARK: Responses
@@ -542,7 +535,7 @@ extension HTTP2ClientConnection {
                 $0.fields(trailers.readableBytesUInt8Span)
             }
         } else if !output.endInPlace(stream.id) {
-            output.write(room: 16) { $0.dataHeader(stream: stream.id, length: 0, isLast: true) }
+            output.end(stream.id)
         }
         output.flushLater(self)
         if isClosed { closed(stream, isCut: false) }
@@ -618,9 +611,9 @@ extension HTTP2ClientConnection {
         guard phase == .open || phase == .opening else { return }
         phase = .announcing
         // The last stream is the largest that there can be: no stream is refused yet.
-        write(room: 64) { frames in
-            frames.goAway(last: 0x7FFF_FFFF, .noError)
-            frames.ping(Self.announcement, isAnswer: false)
+        write { output in
+            output.goAway(last: 0x7FFF_FFFF, .noError)
+            output.ping(Self.announcement, isAnswer: false)
         }
         deadline.move(to: clock.now + timeouts.linger, for: self)
     }
@@ -644,7 +637,7 @@ extension HTTP2ClientConnection {
 
     private func writeGoAway(_ code: HTTP2ErrorNumber) {
         let last = conversation.streams.lastID
-        write(room: 32) { $0.goAway(last: last, code) }
+        write { $0.goAway(last: last, code) }
     }
 
     /// Closing at once would reset the connection while the client sends, and take away what it has not read.
@@ -674,14 +667,12 @@ extension HTTP2ClientConnection {
     func stop() {
         if phase == .open || phase == .announcing { writeGoAway(.noError) }
         flushNow()
-        endStreams()
         closeNow()
     }
 
     /// The client sends nothing more, so its windows do not open again.
     private func clientClosedOutput() {
         guard phase != .closed else { return }
-        endStreams()
         closeNow()
     }
 
@@ -698,6 +689,7 @@ extension HTTP2ClientConnection {
     }
 
     private func closeNow() {
+        endStreams()
         phase = .closed
         output.drop()
         writer.closeConnection()

@@ -74,7 +74,9 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var input: HTTP2Input
     private var isReading = false
     /// Streams whose clients are flushed at the end of this read.
-    private var unflushed: [HTTP2UpstreamStream] = []
+    private var touched: [HTTP2UpstreamStream] = []
+    /// Those that are being flushed: both lists keep their memory.
+    private var flushing: [HTTP2UpstreamStream] = []
     /// Streams whose content was taken in this turn: at its end the upstream gets credit for them.
     private var uncredited: [HTTP2UpstreamStream] = []
     /// A PING was sent, and its answer has not come.
@@ -188,7 +190,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             release(place, stream)
             conversation.streams.reset(place)
             if !isUnsent, phase == .open, let id = stream.id {
-                output.write(room: 13) { $0.reset(stream: id, code ?? .cancel) }
+                output.reset(id, code ?? .cancel)
                 flush()
             }
         }
@@ -202,7 +204,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         guard let place = stream.place, let id = stream.id else { return }
         release(place, stream)
         conversation.streams.reset(place)
-        output.write(room: 13) { $0.reset(stream: id, code) }
+        output.reset(id, code)
         flush()
     }
 
@@ -233,16 +235,15 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     func channelReadComplete(context: ChannelHandlerContext) {
         clock.end()
         isReading = false
-        let streams = unflushed
-        unflushed.removeAll(keepingCapacity: true)
-        for stream in streams { stream.flushResponse() }
+        swap(&touched, &flushing)
+        for stream in flushing { stream.flushTouched() }
+        flushing.removeAll(keepingCapacity: true)
         creditAll()
     }
 
     /// The client gets what was sent to it when this read is dealt with.
     func flushLater(_ stream: HTTP2UpstreamStream) {
-        guard isReading, unflushed.last !== stream else { return }
-        unflushed.append(stream)
+        if isReading, stream.touch() { touched.append(stream) }
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -374,11 +375,11 @@ extension HTTP2UpstreamConnection {
         case .windowGrew(let place): grew(place)
         case .settings: receiveSettings()
         case .ping(let data):
-            output.write(room: 17) { $0.ping(data, isAnswer: true) }
+            output.ping(data, isAnswer: true)
             answered()
         case .goAway(let last, let code): receiveGoAway(last, code)
         case .streamFault(let id, let place, let fault):
-            output.write(room: 13) { $0.reset(stream: id, fault.code) }
+            output.reset(id, fault.code)
             answered()
             guard let place, let stream = stream(at: place, isClosed: true), !stream.hasArrived else { return }
             stream.fail(Self.brokenRule)
@@ -394,7 +395,7 @@ extension HTTP2UpstreamConnection {
     }
 
     private func receiveSettings() {
-        output.write(room: HTTP2FrameHeader.size) { $0.settingsAcknowledgement() }
+        output.acknowledgeSettings()
         answered()
         let settings = conversation.peerSettings
         let limit = settings.maximumStreams
@@ -477,9 +478,7 @@ extension HTTP2UpstreamConnection {
     func sendEnd(of stream: HTTP2UpstreamStream) {
         guard let place = stream.place, let id = stream.id else { return }
         ended(place, stream)
-        if !output.endInPlace(id) {
-            output.write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: id, length: 0, isLast: true) }
-        }
+        if !output.endInPlace(id) { output.end(id) }
         stream.goesOn(to: output.position)
         flush()
     }
@@ -543,7 +542,7 @@ extension HTTP2UpstreamConnection {
             guard let place = stream.place, let id = stream.id,
                 let increment = conversation.streams.credit(place)
             else { continue }
-            output.write(room: 13) { $0.windowUpdate(stream: id, increment) }
+            output.windowUpdate(id, increment)
             flush()
         }
         uncredited.removeAll(keepingCapacity: true)
@@ -551,7 +550,7 @@ extension HTTP2UpstreamConnection {
 
     private func creditConnection() {
         guard let increment = conversation.streams.connectionCredit() else { return }
-        output.write(room: 13) { $0.windowUpdate(stream: 0, increment) }
+        output.windowUpdate(0, increment)
         flush()
     }
 }
@@ -669,7 +668,7 @@ extension HTTP2UpstreamConnection {
         isProbing = true
         probes &+= 1
         let number = probes
-        output.write(room: 17) { $0.ping(number, isAnswer: false) }
+        output.ping(number, isAnswer: false)
         flush()
         setDeadline(timeouts.connect)
     }
@@ -727,7 +726,7 @@ extension HTTP2UpstreamConnection {
         phase = .closed
         retire()
         if let detail { failStreams(detail) }
-        if isTold { output.write(room: 17) { $0.goAway(last: 0, code) } }
+        if isTold { output.goAway(last: 0, code) }
         output.flushNow()
         writer.closeAtOnce()
     }

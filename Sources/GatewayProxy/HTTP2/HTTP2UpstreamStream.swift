@@ -88,6 +88,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     private var inspection = HTTP2UpstreamStream.newInspection
     private var order = HTTP2ResponseOrder()
     private var endsAsChunks = false
+    /// The connection calls ``flushTouched()`` at the end of this read.
+    private var isTouched = false
     /// At most content, which is joined and which the window bounds, and trailers behind it.
     private var arrivals: [Arrival] = []
     /// Content that has come and that no client has taken.
@@ -530,7 +532,21 @@ extension HTTP2UpstreamStream {
         exchange.responseCompleted()
     }
 
-    func flushResponse() { exchange?.flushResponse() }
+    private func flushResponse() { exchange?.flushResponse() }
+
+    /// The connection calls ``flushTouched()``.
+    ///
+    /// - Returns: false if it was to do so already.
+    func touch() -> Bool {
+        guard !isTouched else { return false }
+        isTouched = true
+        return true
+    }
+
+    func flushTouched() {
+        isTouched = false
+        flushResponse()
+    }
 
     // MARK: Held responses
 

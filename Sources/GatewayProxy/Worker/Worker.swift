@@ -294,6 +294,8 @@ protocol Flushable: AnyObject {
 final class FlushQueue {
     private let loop: any EventLoop
     private var waiting: [any Flushable] = []
+    /// Those that are being flushed: both lists keep their memory.
+    private var flushing: [any Flushable] = []
 
     init(loop: any EventLoop) { self.loop = loop }
 
@@ -306,9 +308,9 @@ final class FlushQueue {
 
     private func flush() {
         // A flush can end streams, and those can write to others.
-        let connections = waiting
-        waiting.removeAll(keepingCapacity: true)
-        for connection in connections { connection.flushNow() }
+        swap(&waiting, &flushing)
+        for connection in flushing { connection.flushNow() }
+        flushing.removeAll(keepingCapacity: true)
     }
 }
 
