@@ -38,7 +38,8 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
         case nothing
         /// A client has begun a request; its fields are in the table that was given.
         case request(HTTP2StreamTable.Place, isLast: Bool)
-        /// Trailers of a client, or the head or the trailers of a response.
+        /// Trailers of a client, with which its request always ends, or the head or the trailers of a response. As with ``request``, they are
+        /// in the table of the event loop, and have to be read before anything else on the loop can decode.
         case fields(HTTP2StreamTable.Place, isLast: Bool, isClosed: Bool)
         /// The range is of the bytes that were given.
         case content(HTTP2StreamTable.Place, Range<Int>, isLast: Bool, isClosed: Bool)
@@ -55,7 +56,8 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
         /// Answer it.
         case ping(UInt64)
         case pingAnswer(UInt64)
-        /// The peer opens no streams any more, and does not deal with those above `last`: ``streams`` drops them on request.
+        /// The peer opens no streams any more, and does not deal with those above `last`. The owner must call
+        /// ``HTTP2StreamTable/receiveGoAway(last:)`` itself, since it has to end them.
         case goAway(last: UInt32, HTTP2ErrorNumber)
         /// Answer with RST_STREAM. The place is free, if there was one.
         case streamFault(stream: UInt32, HTTP2StreamTable.Place?, HTTP2Fault)

@@ -172,7 +172,7 @@ package struct HTTP2FieldTable: Sendable {
 
     /// Writes the name of a field that is being read.
     ///
-    /// - Returns: Whether it is one.
+    /// - Returns: false if its Huffman code is invalid.
     mutating func draft(name source: borrowing Span<UInt8>, isHuffman: Bool) -> Bool {
         guard let length = write(source, isHuffman: isHuffman, at: end) else { return false }
         draftName = length
@@ -184,7 +184,7 @@ package struct HTTP2FieldTable: Sendable {
 
     /// Writes the value of the field that is being read.
     ///
-    /// - Returns: Its length, or nil if it is none.
+    /// - Returns: Its length; nil if its Huffman code is invalid.
     mutating func draft(value source: borrowing Span<UInt8>, isHuffman: Bool) -> Int? {
         let start = end &+ draftName &+ 2
         guard let length = write(source, isHuffman: isHuffman, at: start) else { return nil }
@@ -450,15 +450,14 @@ package enum HTTP2Malformation: String, Hashable, Sendable, Error {
     case connectionField = "a field that belongs to an HTTP/1 connection"
     case invalidTE = "TE is not trailers"
     case unknownPseudoField = "a pseudo-header field that this message cannot have"
-    case duplicatePseudoField = "a pseudo-header field twice"
+    case duplicatePseudoField = "a duplicate pseudo-header field"
     case latePseudoField = "a pseudo-header field behind a field"
     case missingPseudoField = "a pseudo-header field is missing"
     case invalidMethod = "the method is not a token"
     case invalidScheme = ":scheme is neither http nor https"
     case invalidPath = ":path is neither a path nor *"
     case unknownProtocol = ":protocol is not websocket, or not in a CONNECT"
-    case invalidStatus = ":status has not three digits"
+    case invalidStatus = ":status does not have three digits"
     case hostMismatch = "Host and :authority disagree"
     case contentLengthMismatch = "Content-Length and the content disagree"
-    case unfinishedTrailers = "fields behind the content do not end the stream"
 }

@@ -311,7 +311,8 @@ extension HTTP2ClientConnection {
         case .nothing: creditConnection()
         case .request(let place, let isLast): begin(place, isLast: isLast)
         case .fields(let place, let isLast, let isClosed):
-            deliver(to: place, isClosed: isClosed) { $0.receiveTrailers(isLast: isLast) }
+            assert(isLast, "Trailers of a request do not end it.")
+            deliver(to: place, isClosed: isClosed) { $0.receiveTrailers() }
         case .content(let place, let range, let isLast, let isClosed):
             let content = input.content(range)
             deliver(to: place, isClosed: isClosed) { $0.receive(content, isLast: isLast) }
@@ -321,8 +322,8 @@ extension HTTP2ClientConnection {
         case .windowGrew(nil): sendWaiting()
         case .settings: receiveSettings()
         case .ping(let data): write { $0.ping(data, isAnswer: true) }
-        case .pingAnswer(let number): if number == Self.announcement { announced() }
-        case .goAway: clientEnds()
+        case .pingAnswer(let number): if number == Self.announcement { refuseNewStreams() }
+        case .goAway: beginFinalDrain()
         case .streamFault(let id, let place, let fault): fail(id, place, fault)
         case .connectionFault(let fault): fail(fault)
         case .settingsAcknowledged: break
@@ -619,7 +620,7 @@ extension HTTP2ClientConnection {
     }
 
     /// The client has read the announcement, or had time to.
-    private func announced() {
+    private func refuseNewStreams() {
         guard phase == .announcing else { return }
         phase = .draining
         if awaitsBlock { setBlockDeadline() } else { deadline.clear() }
@@ -629,10 +630,10 @@ extension HTTP2ClientConnection {
     }
 
     /// The client opens no more streams.
-    private func clientEnds() {
+    private func beginFinalDrain() {
         guard phase == .open || phase == .opening || phase == .announcing else { return }
         phase = .announcing
-        announced()
+        refuseNewStreams()
     }
 
     private func writeGoAway(_ code: HTTP2ErrorNumber) {
@@ -705,8 +706,8 @@ extension HTTP2ClientConnection {
         case .open:
             guard conversation.streams.count == 0 else { return }
             guard !deadline.clientTakes(within: timeouts.idle, from: writer, by: clock, for: self) else { return }
-            clientEnds()
-        case .announcing: announced()
+            beginFinalDrain()
+        case .announcing: refuseNewStreams()
         case .draining, .closed: break
         case .lingering:
             if !deadline.clientTakes(within: timeouts.response, from: writer, by: clock, for: self) { closeNow() }

@@ -286,7 +286,7 @@ extension HTTP2ClientStream {
 
     private static let noRoomForHead = GatewayProblem(
         .clientLimitReached,
-        "The heads of the open requests on this HTTP/2 connection have 1 MiB together.",
+        "The headers of the open requests on this HTTP/2 connection exceed 1 MiB.",
         retryAfter: .seconds(1)
     )
 
@@ -324,7 +324,7 @@ extension HTTP2ClientStream {
     private func authorize() {
         if let engine = connection.connectionContext.engine { return answerEngine(engine) }
         if case .authority = request.decoder.head.form {
-            return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
+            return refuse(GatewayProblem(.methodRefused, "CONNECT is only supported over HTTP/1.1."))
         }
         let configuration = connection.configuration
         let id = configuration.nextRequestID()
@@ -379,10 +379,9 @@ extension HTTP2ClientStream {
     }
 
     /// Takes the trailers whose fields have come.
-    func receiveTrailers(isLast: Bool) {
-        input.hasEnded = isLast
+    func receiveTrailers() {
+        input.hasEnded = true
         let buffers = connection.configuration.buffers
-        guard isLast else { return broke(.unfinishedTrailers, nil) }
         guard input.declared.take(0, isLast: true) else { return broke(.contentLengthMismatch, nil) }
         if let reason = buffers.fields.malformation { return broke(reason, nil) }
         let section = buffers.fields.start..<buffers.fields.end
@@ -779,7 +778,7 @@ extension HTTP2ClientStream: EngineStream {
         }
         guard count + data.readableBytes <= Self.maximumQuestion else {
             asking?.question = nil
-            authorization.refuse(GatewayProblem(.contentTooLarge, "A question of an engine has at most 1 MiB."))
+            authorization.refuse(GatewayProblem(.contentTooLarge, "The authorization request exceeds 1 MiB."))
             return false
         }
         asking?.question?.writeImmutableBuffer(data)

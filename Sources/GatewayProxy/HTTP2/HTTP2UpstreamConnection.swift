@@ -64,10 +64,10 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var isWritable = true
     /// Answers to frames of the upstream that were written while it did not take what was sent to it.
     private var answers = 0
-    /// What streams were sent with that are over, and of which the channel may still hold something.
-    private var remains = HTTP2Remains<SentRight>()
-    /// Content was thrown away that had counted as sent.
-    private var hasWindowAgain = false
+    /// The rights of finished requests whose bytes the channel may still hold.
+    private var unsentRights = HTTP2Remains<SentRight>()
+    /// Cut DATA gave window back; waiting streams are served at the next flush.
+    private var windowWasReturned = false
     /// Called once the heads of their streams were flushed.
     private var awaitingFlush: [(stream: HTTP2UpstreamStream, done: () -> Void)] = []
     // What is received.
@@ -177,7 +177,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     /// The stream's exchange is over, or goes on elsewhere.
     ///
     /// - Parameters:
-    ///   - code: Tells the upstream that the stream is over before its time; nil if it knows.
+    ///   - code: nil if the stream has ended on both sides; otherwise CANCEL is sent.
     ///   - exchange: That of the stream; nil if it has left before.
     /// - Returns: Whether the upstream may know of the stream; false also if it was over before.
     @discardableResult
@@ -259,7 +259,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         timer.cancel()
         if !awaitingFlush.isEmpty { tellFlushed() }
         output.drop()
-        remains = HTTP2Remains()
+        unsentRights = HTTP2Remains()
         pool.upstreams.remove(self)
         settle(.failure(lost))
         pool.connectionEnded(id)
@@ -327,13 +327,13 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     func flushNow() {
         creditAll()
-        if hasWindowAgain {
-            hasWindowAgain = false
+        if windowWasReturned {
+            windowWasReturned = false
             serveWaiting()
         }
         output.flushNow()
         if !awaitingFlush.isEmpty { tellFlushed() }
-        if !remains.isEmpty { remains.forget(upTo: output.taken()) }
+        if !unsentRights.isEmpty { unsentRights.forget(upTo: output.taken()) }
     }
 
     /// Calls `done` once the head of the stream was flushed; never if it is withdrawn before.
@@ -571,14 +571,14 @@ extension HTTP2UpstreamConnection {
         }
         // The upstream may need all of a stream that has ended in order (one without a place), so its rest stays.
         if stream.place != nil { regain(stream.withdrawRest(from: output, as: id)) }
-        if let right = exchange?.right ?? stream.right { remains.add(right, upTo: stream.written.end) }
+        if let right = exchange?.right ?? stream.right { unsentRights.add(right, upTo: stream.written.end) }
         return false
     }
 
     private func regain(_ content: Int) {
         guard content > 0 else { return }
         conversation.streams.unsend(content)
-        hasWindowAgain = true
+        windowWasReturned = true
         flush()
     }
 
@@ -594,8 +594,9 @@ extension HTTP2UpstreamConnection {
     private func endIfHeld(_ isOver: (SentRight) -> Bool) {
         guard phase != .closed else { return }
         let taken = output.taken()
-        guard remains.contains(beyond: taken, isOver) || streams.contains(where: { isHeld($0, beyond: taken, isOver) })
-        else { return }
+        let isHeld =
+            unsentRights.contains(beyond: taken, isOver) || streams.contains { self.isHeld($0, beyond: taken, isOver) }
+        guard isHeld else { return }
         phase = .closed
         isResetByGateway = true
         retire()

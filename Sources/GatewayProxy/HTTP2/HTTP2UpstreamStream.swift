@@ -307,7 +307,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     /// The upstream has reset the stream, which is closed.
     func receiveReset(_ code: HTTP2ErrorNumber) {
-        guard code != .noError || !endsWithoutRest() else { return }
+        guard code != .noError || !acceptEndWithoutUpload() else { return }
         guard code != .http11Required || phase != .head else { return wantsHTTP1() }
         lose(isRefused: code == .refusedStream, reset: code)
     }
@@ -633,7 +633,7 @@ extension HTTP2UpstreamStream {
     }
 
     /// The upstream has ended its direction and says that it does not need the rest of the other one (RFC 9113 section 8.1).
-    func endsWithoutRest() -> Bool {
+    private func acceptEndWithoutUpload() -> Bool {
         guard phase == .tunnel, hasArrived else { return false }
         incoming = .endedBothWays
         endTunnelIfOver()
