@@ -5,8 +5,8 @@
 package struct HTTP2Conversation: ~Copyable, Sendable {
     package struct Limits: Hashable, Sendable {
         /// Of a head, in the form of HTTP/1.
-        package let headerBytes: Int
-        package let headerFields: Int
+        package fileprivate(set) var headerBytes: Int
+        package fileprivate(set) var headerFields: Int
         /// Streams that a client may open at one time.
         package let maximumStreams: Int
         package let connectionWindow: Int
@@ -100,13 +100,7 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
 
     /// Changes the limits of heads. The peer was told the first ones, and how long a field block may be stays as it was.
     package mutating func changeHeads(bytes: Int, fields: Int) {
-        limits = Limits(
-            headerBytes: bytes,
-            headerFields: fields,
-            maximumStreams: limits.maximumStreams,
-            connectionWindow: limits.connectionWindow,
-            streamWindow: limits.streamWindow
-        )
+        (limits.headerBytes, limits.headerFields) = (bytes, fields)
     }
 
     /// A field block has begun, and is not whole.

@@ -91,17 +91,21 @@ package struct HTTP2FieldTable: Sendable {
     }
 
     private mutating func addCookie() {
-        let length = Self.cookieName.count + cookie.count + 4
-        reserve(length)
-        copy(Self.cookieName, Self.cookieName.indices, at: end)
-        let value = end + Self.cookieName.count + 2
-        copy(cookie, cookie.indices, at: value)
-        (bytes[value - 2], bytes[value - 1]) = (0x3A, 0x20)
-        (bytes[end + length - 2], bytes[end + length - 1]) = (0x0D, 0x0A)
-        addField(nameLength: Self.cookieName.count, length: length, .cookie, isNeverIndexed: false)
+        let crumbs = cookie
+        unsafe crumbs.withUnsafeBytes { unsafe add("cookie", $0, .cookie) }
     }
 
-    private static let cookieName = Array("cookie".utf8)
+    /// Writes a field of our own as a line.
+    private mutating func add(_ name: StaticString, _ value: UnsafeRawBufferPointer, _ kind: FieldKind) {
+        let nameLength = name.utf8CodeUnitCount
+        let length = nameLength &+ value.count &+ FieldEntry.framing
+        reserve(length &+ 2)
+        name.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
+        unsafe copy(value, at: end &+ nameLength &+ 2)
+        (bytes[end &+ nameLength], bytes[end &+ nameLength &+ 1]) = (0x3A, 0x20)
+        (bytes[end &+ length &- 2], bytes[end &+ length &- 1]) = (0x0D, 0x0A)
+        addField(nameLength: nameLength, length: length, kind, isNeverIndexed: false)
+    }
 
     // MARK: Completing
 
@@ -118,14 +122,7 @@ package struct HTTP2FieldTable: Sendable {
     private mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer, _ kind: FieldKind) {
         // Instead of the empty line.
         end &-= 2
-        let (nameLength, valueLength) = (name.utf8CodeUnitCount, value.count)
-        let length = nameLength &+ valueLength &+ FieldEntry.framing
-        reserve(length &+ 2)
-        name.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
-        unsafe copy(value, at: end &+ nameLength &+ 2)
-        (bytes[end &+ nameLength], bytes[end &+ nameLength &+ 1]) = (0x3A, 0x20)
-        (bytes[end &+ length &- 2], bytes[end &+ length &- 1]) = (0x0D, 0x0A)
-        addField(nameLength: nameLength, length: length, kind, isNeverIndexed: false)
+        unsafe add(name, value, kind)
         (bytes[end], bytes[end &+ 1]) = (0x0D, 0x0A)
         end &+= 2
     }

@@ -31,8 +31,6 @@ final class HTTP2ClientStream: DeadlineKeeper {
     private var use = Use.messages
     private var input: Input
     private var output: Output
-    /// For routes with `connection_auth: true`, which are refused before they use it.
-    private(set) var privateConnection: PrivateConnection?
 
     private enum Phase {
         /// The head is read, and decided on.
@@ -215,7 +213,6 @@ final class HTTP2ClientStream: DeadlineKeeper {
         let isFinished = use == .tunnel && !isCut && exchange?.finishTunnel(input.bytes) ?? false
         dropIncoming()
         output.bytes = connection.configuration.buffers.empty
-        privateConnection.take()?.close()
         exchange?.clientLeft(isCut: isCut && !isFinished)
         leaveHead()
         parts.giveBack(request)
@@ -497,7 +494,10 @@ extension HTTP2ClientStream: ClientStream {
     var untakenBytes: Int { output.bytes.readableBytes }
 
     func resumeRequest() { process() }
-    func use(_ connection: PrivateConnection) { privateConnection = connection }
+
+    /// Routes with `connection_auth: true` are refused before they use one.
+    var privateConnection: PrivateConnection? { nil }
+    func use(_ connection: PrivateConnection) { assertionFailure("A stream gets a connection of its own.") }
 
     // MARK: Head
 
@@ -552,7 +552,6 @@ extension HTTP2ClientStream: ClientStream {
                 rules: route.responseFields,
                 options: options,
                 tokenNote: tokenNote,
-                date: nil,
                 dateLine: dateLine,
                 into: &frames
             )
@@ -577,8 +576,7 @@ extension HTTP2ClientStream: ClientStream {
         guard !isClosed, bytes.readableBytes > 0 else { return }
         if output.bytes.readableBytes == 0 {
             // Few bytes must not keep a large buffer while the client takes nothing.
-            let isWasteful = bytes.readableBytes < bytes.storageCapacity / 4
-            output.bytes = isWasteful ? ByteBuffer(buffer: bytes) : bytes
+            output.bytes = bytes.isWasteful ? ByteBuffer(buffer: bytes) : bytes
         } else {
             output.bytes.discardReadBytes()
             output.bytes.writeImmutableBuffer(bytes)

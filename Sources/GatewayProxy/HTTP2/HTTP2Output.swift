@@ -442,8 +442,7 @@ struct HTTP2Input {
         position = 0
         buffers.finishReading(&bytes)
         // A connection that waits for the rest of a frame must not keep all that it was read into.
-        let isWasteful = bytes.readableBytes > 0 && bytes.storageCapacity > 4 * bytes.readableBytes
-        if isWasteful { bytes = ByteBuffer(buffer: bytes) }
+        if bytes.readableBytes > 0, bytes.isWasteful { bytes = ByteBuffer(buffer: bytes) }
     }
 
     mutating func drop(_ buffers: SpareBuffers) {

@@ -818,8 +818,3 @@ struct HTTP2Outgoing {
         assert(!isEnded || isComplete && content.isEmpty, "A request has ended before all of it was sent.")
     }
 }
-
-extension ByteBuffer {
-    /// It keeps much more memory than it has bytes.
-    fileprivate var isWasteful: Bool { storageCapacity > max(4 * readableBytes, 1024) }
-}
