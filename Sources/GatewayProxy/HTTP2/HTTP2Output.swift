@@ -406,47 +406,44 @@ final class HTTP2Output {
     }
 }
 
-/// What an HTTP/2 peer has sent, and the start of a frame that is not whole: at most 16 KiB, since longer frames are refused by their
-/// header.
-struct HTTP2Input {
-    private var bytes: ByteBuffer
-    /// Where the next frame begins.
-    private var position = 0
-
-    init(_ buffers: SpareBuffers) { bytes = buffers.empty }
-
-    /// A read has come. What it brings is then taken by ``next(of:into:at:)``, until that needs more or the connection is broken.
-    mutating func append(_ more: inout ByteBuffer) { bytes.takeBehindRest(&more) }
-
-    @inline(__always)
-    mutating func next(
-        of conversation: inout HTTP2Conversation,
-        into fields: inout HTTP2FieldTable,
-        at now: () -> MonotonicTime
-    ) -> HTTP2Conversation.Event {
-        var end = position
-        defer { position = end }
-        let event = conversation.receive(bytes.readableBytesUInt8Span, from: &end, into: &fields, at: now)
-        guard case .needMore = event, bytes.readableBytes &- end > HTTP2FrameReader.smallestPart else { return event }
-        return conversation.receivePart(bytes.readableBytesUInt8Span, from: &end, at: now)
+/// What streams were sent with that are over, until the system has taken the last of their bytes. Positions are those of the output.
+///
+/// All of it is forgotten once the system has taken everything. Before that, it is looked through only when it has doubled: an upstream
+/// that reads slowly must not make each flush look at what all requests have left.
+struct HTTP2Remains<Right> {
+    private struct Entry {
+        /// Where the last bytes of the stream end.
+        let end: Int
+        let right: Right
     }
 
-    /// The content of a frame, or of a part of one, that has come, which shares its memory with the read.
-    func content(_ range: Range<Int>) -> ByteBuffer {
-        bytes.getSlice(at: bytes.readerIndex &+ range.lowerBound, length: range.count) ?? ByteBuffer()
+    private var entries: [Entry] = []
+    /// Where the last bytes of all of them end.
+    private var end = 0
+    /// How many there are when they are looked through.
+    private var limit = Self.smallestLimit
+
+    private static var smallestLimit: Int { 64 }
+
+    var isEmpty: Bool { entries.isEmpty }
+    /// For tests.
+    var count: Int { entries.count }
+
+    mutating func add(_ right: Right, upTo end: Int) {
+        entries.append(Entry(end: end, right: right))
+        self.end = max(self.end, end)
     }
 
-    /// The read is dealt with.
-    mutating func finish(_ buffers: SpareBuffers) {
-        bytes.moveReaderIndex(forwardBy: position)
-        position = 0
-        buffers.finishReading(&bytes)
-        // A connection that waits for the rest of a frame must not keep all that it was read into.
-        if bytes.readableBytes > 0, bytes.isWasteful { bytes = ByteBuffer(buffer: bytes) }
+    /// - Parameter taken: The system has everything up to here.
+    mutating func forget(upTo taken: Int) {
+        guard taken < end else { return self = Self() }
+        guard entries.count >= limit else { return }
+        entries.removeAll { $0.end <= taken }
+        limit = max(Self.smallestLimit, 2 * entries.count)
     }
 
-    mutating func drop(_ buffers: SpareBuffers) {
-        position = bytes.readableBytes
-        finish(buffers)
+    /// - Parameter taken: The system has everything up to here.
+    func contains(beyond taken: Int, _ isOver: (Right) -> Bool) -> Bool {
+        entries.contains { $0.end > taken && isOver($0.right) }
     }
 }

@@ -611,48 +611,6 @@ extension HTTP2UpstreamConnection {
     }
 }
 
-/// What streams were sent with that are over, until the system has taken the last of their bytes. Positions are those of the output.
-///
-/// All of it is forgotten once the system has taken everything. Before that, it is looked through only when it has doubled: an upstream
-/// that reads slowly must not make each flush look at what all requests have left.
-struct HTTP2Remains<Right> {
-    private struct Entry {
-        /// Where the last bytes of the stream end.
-        let end: Int
-        let right: Right
-    }
-
-    private var entries: [Entry] = []
-    /// Where the last bytes of all of them end.
-    private var end = 0
-    /// How many there are when they are looked through.
-    private var limit = Self.smallestLimit
-
-    private static var smallestLimit: Int { 64 }
-
-    var isEmpty: Bool { entries.isEmpty }
-    /// For tests.
-    var count: Int { entries.count }
-
-    mutating func add(_ right: Right, upTo end: Int) {
-        entries.append(Entry(end: end, right: right))
-        self.end = max(self.end, end)
-    }
-
-    /// - Parameter taken: The system has everything up to here.
-    mutating func forget(upTo taken: Int) {
-        guard taken < end else { return self = Self() }
-        guard entries.count >= limit else { return }
-        entries.removeAll { $0.end <= taken }
-        limit = max(Self.smallestLimit, 2 * entries.count)
-    }
-
-    /// - Parameter taken: The system has everything up to here.
-    func contains(beyond taken: Int, _ isOver: (Right) -> Bool) -> Bool {
-        entries.contains { $0.end > taken && isOver($0.right) }
-    }
-}
-
 /// How a connection rests, is asked whether it lives, and ends.
 extension HTTP2UpstreamConnection {
     // MARK: Rest
