@@ -101,7 +101,7 @@ package struct FieldBlockDecoder: Sendable {
         } else {
             guard let entry = table[index &- standard.entries.count &- 1] else { throw .invalidIndex }
             fields.draft(nameOf: entry, in: table.bytes)
-            note = entry.note.isOfValue ? fields.noteOfDraft() : entry.note
+            note = entry.note.hidesName ? fields.noteOfDraft() : entry.note
         }
         let (range, isHuffman) = try reader.string(block)
         guard let length = fields.draft(value: block.extracting(range), isHuffman: isHuffman) else {

@@ -83,8 +83,8 @@ struct FieldNote: Hashable, Sendable {
         }
     }
 
-    /// Whether the note says nothing of the name any more.
-    var isOfValue: Bool {
+    /// A faulty value has replaced the judgement of the name.
+    var hidesName: Bool {
         switch use {
         case .invalidTE, .paddedValue, .invalidValue, .controlByte: true
         default: false

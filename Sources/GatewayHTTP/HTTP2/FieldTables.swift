@@ -1,4 +1,4 @@
-/// The fields that both ends know without a word (RFC 7541 appendix A).
+/// The HPACK static table (RFC 7541 appendix A).
 struct StaticFieldTable: Sendable {
     static let standard = StaticFieldTable()
 
@@ -109,7 +109,7 @@ struct StaticFieldTable: Sendable {
     }
 }
 
-/// The fields that a peer has had remembered, the newest first (RFC 7541 section 2.3.2).
+/// The HPACK dynamic table of one direction, newest entry first (RFC 7541 section 2.3.2).
 ///
 /// The entries are a ring over one store of bytes. Memory comes as it is needed: an idle connection has none. A line takes 4 bytes
 /// beside its name and value where the peer counts 32, so what is remembered fits into half of the store at its largest; when the

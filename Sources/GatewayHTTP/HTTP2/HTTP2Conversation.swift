@@ -5,8 +5,8 @@
 package struct HTTP2Conversation: ~Copyable, Sendable {
     package struct Limits: Hashable, Sendable {
         /// Of a head, in the form of HTTP/1.
-        package let headerBytes: Int
-        package let headerFields: Int
+        package fileprivate(set) var headerBytes: Int
+        package fileprivate(set) var headerFields: Int
         /// Streams that a client may open at one time.
         package let maximumStreams: Int
         package let connectionWindow: Int
@@ -38,7 +38,8 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
         case nothing
         /// A client has begun a request; its fields are in the table that was given.
         case request(HTTP2StreamTable.Place, isLast: Bool)
-        /// Trailers of a client, or the head or the trailers of a response.
+        /// Trailers of a client, with which its request always ends, or the head or the trailers of a response. As with ``request``, they are
+        /// in the table of the event loop, and have to be read before anything else on the loop can decode.
         case fields(HTTP2StreamTable.Place, isLast: Bool, isClosed: Bool)
         /// The range is of the bytes that were given.
         case content(HTTP2StreamTable.Place, Range<Int>, isLast: Bool, isClosed: Bool)
@@ -55,7 +56,8 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
         /// Answer it.
         case ping(UInt64)
         case pingAnswer(UInt64)
-        /// The peer opens no streams any more, and does not deal with those above `last`: ``streams`` drops them on request.
+        /// The peer opens no streams any more, and does not deal with those above `last`. The owner must call
+        /// ``HTTP2StreamTable/receiveGoAway(last:)`` itself, since it has to end them.
         case goAway(last: UInt32, HTTP2ErrorNumber)
         /// Answer with RST_STREAM. The place is free, if there was one.
         case streamFault(stream: UInt32, HTTP2StreamTable.Place?, HTTP2Fault)
@@ -98,13 +100,7 @@ package struct HTTP2Conversation: ~Copyable, Sendable {
 
     /// Changes the limits of heads. The peer was told the first ones, and how long a field block may be stays as it was.
     package mutating func changeHeads(bytes: Int, fields: Int) {
-        limits = Limits(
-            headerBytes: bytes,
-            headerFields: fields,
-            maximumStreams: limits.maximumStreams,
-            connectionWindow: limits.connectionWindow,
-            streamWindow: limits.streamWindow
-        )
+        (limits.headerBytes, limits.headerFields) = (bytes, fields)
     }
 
     /// A field block has begun, and is not whole.

@@ -91,17 +91,21 @@ package struct HTTP2FieldTable: Sendable {
     }
 
     private mutating func addCookie() {
-        let length = Self.cookieName.count + cookie.count + 4
-        reserve(length)
-        copy(Self.cookieName, Self.cookieName.indices, at: end)
-        let value = end + Self.cookieName.count + 2
-        copy(cookie, cookie.indices, at: value)
-        (bytes[value - 2], bytes[value - 1]) = (0x3A, 0x20)
-        (bytes[end + length - 2], bytes[end + length - 1]) = (0x0D, 0x0A)
-        addField(nameLength: Self.cookieName.count, length: length, .cookie, isNeverIndexed: false)
+        let crumbs = cookie
+        unsafe crumbs.withUnsafeBytes { unsafe add("cookie", $0, .cookie) }
     }
 
-    private static let cookieName = Array("cookie".utf8)
+    /// Writes a field of our own as a line.
+    private mutating func add(_ name: StaticString, _ value: UnsafeRawBufferPointer, _ kind: FieldKind) {
+        let nameLength = name.utf8CodeUnitCount
+        let length = nameLength &+ value.count &+ FieldEntry.framing
+        reserve(length &+ 2)
+        name.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
+        unsafe copy(value, at: end &+ nameLength &+ 2)
+        (bytes[end &+ nameLength], bytes[end &+ nameLength &+ 1]) = (0x3A, 0x20)
+        (bytes[end &+ length &- 2], bytes[end &+ length &- 1]) = (0x0D, 0x0A)
+        addField(nameLength: nameLength, length: length, kind, isNeverIndexed: false)
+    }
 
     // MARK: Completing
 
@@ -118,14 +122,7 @@ package struct HTTP2FieldTable: Sendable {
     private mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer, _ kind: FieldKind) {
         // Instead of the empty line.
         end &-= 2
-        let (nameLength, valueLength) = (name.utf8CodeUnitCount, value.count)
-        let length = nameLength &+ valueLength &+ FieldEntry.framing
-        reserve(length &+ 2)
-        name.withUTF8Buffer { unsafe copy(UnsafeRawBufferPointer($0), at: end) }
-        unsafe copy(value, at: end &+ nameLength &+ 2)
-        (bytes[end &+ nameLength], bytes[end &+ nameLength &+ 1]) = (0x3A, 0x20)
-        (bytes[end &+ length &- 2], bytes[end &+ length &- 1]) = (0x0D, 0x0A)
-        addField(nameLength: nameLength, length: length, kind, isNeverIndexed: false)
+        unsafe add(name, value, kind)
         (bytes[end], bytes[end &+ 1]) = (0x0D, 0x0A)
         end &+= 2
     }
@@ -172,7 +169,7 @@ package struct HTTP2FieldTable: Sendable {
 
     /// Writes the name of a field that is being read.
     ///
-    /// - Returns: Whether it is one.
+    /// - Returns: false if its Huffman code is invalid.
     mutating func draft(name source: borrowing Span<UInt8>, isHuffman: Bool) -> Bool {
         guard let length = write(source, isHuffman: isHuffman, at: end) else { return false }
         draftName = length
@@ -184,7 +181,7 @@ package struct HTTP2FieldTable: Sendable {
 
     /// Writes the value of the field that is being read.
     ///
-    /// - Returns: Its length, or nil if it is none.
+    /// - Returns: Its length; nil if its Huffman code is invalid.
     mutating func draft(value source: borrowing Span<UInt8>, isHuffman: Bool) -> Int? {
         let start = end &+ draftName &+ 2
         guard let length = write(source, isHuffman: isHuffman, at: start) else { return nil }
@@ -450,15 +447,14 @@ package enum HTTP2Malformation: String, Hashable, Sendable, Error {
     case connectionField = "a field that belongs to an HTTP/1 connection"
     case invalidTE = "TE is not trailers"
     case unknownPseudoField = "a pseudo-header field that this message cannot have"
-    case duplicatePseudoField = "a pseudo-header field twice"
+    case duplicatePseudoField = "a duplicate pseudo-header field"
     case latePseudoField = "a pseudo-header field behind a field"
     case missingPseudoField = "a pseudo-header field is missing"
     case invalidMethod = "the method is not a token"
     case invalidScheme = ":scheme is neither http nor https"
     case invalidPath = ":path is neither a path nor *"
     case unknownProtocol = ":protocol is not websocket, or not in a CONNECT"
-    case invalidStatus = ":status has not three digits"
+    case invalidStatus = ":status does not have three digits"
     case hostMismatch = "Host and :authority disagree"
     case contentLengthMismatch = "Content-Length and the content disagree"
-    case unfinishedTrailers = "fields behind the content do not end the stream"
 }

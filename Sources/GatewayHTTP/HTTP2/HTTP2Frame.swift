@@ -59,15 +59,12 @@ package struct HTTP2ErrorNumber: RawRepresentable, Hashable, Sendable {
     package static let protocolError = HTTP2ErrorNumber(rawValue: 1)
     package static let internalError = HTTP2ErrorNumber(rawValue: 2)
     package static let flowControlError = HTTP2ErrorNumber(rawValue: 3)
-    package static let settingsTimeout = HTTP2ErrorNumber(rawValue: 4)
     package static let streamClosed = HTTP2ErrorNumber(rawValue: 5)
     package static let frameSizeError = HTTP2ErrorNumber(rawValue: 6)
     package static let refusedStream = HTTP2ErrorNumber(rawValue: 7)
     package static let cancel = HTTP2ErrorNumber(rawValue: 8)
     package static let compressionError = HTTP2ErrorNumber(rawValue: 9)
-    package static let connectError = HTTP2ErrorNumber(rawValue: 10)
     package static let enhanceYourCalm = HTTP2ErrorNumber(rawValue: 11)
-    package static let inadequateSecurity = HTTP2ErrorNumber(rawValue: 12)
     package static let http11Required = HTTP2ErrorNumber(rawValue: 13)
 
     /// As RFC 9113 section 7 spells it.

@@ -32,11 +32,11 @@ package struct HTTP2FrameMeter: Sendable {
     /// - Returns: Whether the connection may go on.
     @inline(__always)
     package mutating func receive(type: UInt8, at now: () -> MonotonicTime) -> Bool {
-        switch type {
-        case 0x00: pay(1)
-        case 0x01: pay(Self.perMessage)
-        case 0x09: break
-        case 0x04: return spend(Self.settingsCost, at: now)
+        switch HTTP2FrameType(rawValue: type) {
+        case .data: pay(1)
+        case .headers: pay(Self.perMessage)
+        case .continuation: break
+        case .settings: return spend(Self.settingsCost, at: now)
         default: return spend(1, at: now)
         }
         return true

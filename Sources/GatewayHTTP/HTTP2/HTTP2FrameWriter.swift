@@ -111,7 +111,7 @@
         let first = min(rest, maximumFrame)
         rest &-= first
         let flags: HTTP2Flags = rest == 0 ? .endHeaders : []
-        put(HTTP2FrameHeader(length: first, type: 1, flags: end.union(flags), stream: stream), at: blockStart)
+        put(.headers, first, end.union(flags), stream, at: blockStart)
         guard rest > 0 else { return }
         let frames = (rest &+ maximumFrame &- 1) / maximumFrame
         guard reserve(frames &* HTTP2FrameHeader.size) else { return }
@@ -129,7 +129,7 @@
             }
             place &-= HTTP2FrameHeader.size
             let flags: HTTP2Flags = index == frames &- 1 ? .endHeaders : []
-            put(HTTP2FrameHeader(length: length, type: 9, flags: flags, stream: stream), at: place)
+            put(.continuation, length, flags, stream, at: place)
         }
     }
 
@@ -242,17 +242,11 @@
         isSecret: Bool = false
     ) {
         guard reserve(2 &+ Self.roomForLength &+ name.count &+ Self.roomForLength &+ valueLength) else { return }
-        let pattern: UInt8 = isSecret ? 0x10 : 0x00
         let index = StaticFieldTable.index(bytes, name)
+        put(index: index, isSecret: isSecret)
         if index == 0 {
-            put(pattern)
             integer(name.count)
             lowercased(bytes, name)
-        } else if index < 0x0F {
-            put(pattern | index)
-        } else {
-            put(pattern | 0x0F)
-            put(index &- 0x0F)
         }
         integer(valueLength)
     }
@@ -373,15 +367,18 @@
         isSecret: Bool = false
     ) {
         guard reserve(2 &+ Self.roomForLength &+ value.count) else { return }
-        let pattern: UInt8 = isSecret ? 0x10 : 0x00
-        if index < 0x0F {
-            put(pattern | index)
-        } else {
-            put(pattern | 0x0F)
-            put(index &- 0x0F)
-        }
+        put(index: index, isSecret: isSecret)
         integer(value.count)
         copy(bytes, value)
+    }
+
+    /// The name of a field, by its index in the static table; 0 where the name is spelled out behind it. There is room for it.
+    @inline(__always)
+    private mutating func put(index: UInt8, isSecret: Bool) {
+        let pattern: UInt8 = isSecret ? 0x10 : 0x00
+        guard index >= 0x0F else { return put(pattern | index) }
+        put(pattern | 0x0F)
+        put(index &- 0x0F)
     }
 
     private mutating func string(_ text: StaticString) {
@@ -433,6 +430,10 @@
     private mutating func put(_ byte: UInt8) {
         unsafe target[count] = byte
         count &+= 1
+    }
+
+    private func put(_ type: HTTP2FrameType, _ length: Int, _ flags: HTTP2Flags, _ stream: UInt32, at start: Int) {
+        put(HTTP2FrameHeader(length: length, type: type.rawValue, flags: flags, stream: stream), at: start)
     }
 
     /// Bounds: `reserve`, of all callers.

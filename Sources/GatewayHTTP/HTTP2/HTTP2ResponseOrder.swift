@@ -77,7 +77,7 @@ extension HTTP2ResponseOrder.Fault {
     /// What the client and the log are told of the upstream.
     package var detail: String {
         switch self {
-        case .contentBeforeHead: "It sent content before the head of its response."
+        case .contentBeforeHead: "It sent a response body before the response headers."
         case .endedWithInformational: "It ended the response with an informational one."
         case .tooManyInformational:
             "It sent more than \(HTTP2ResponseOrder.maximumInformational) informational responses."

@@ -209,8 +209,8 @@ final class ResponseWriter: Sendable {
 extension ResponseWriter {
     /// - Parameters:
     ///   - opensWebSocket: A 101, which HTTP/2 does not have (RFC 8441 section 5).
-    ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 section 6.6.1).
-    ///   - dateLine: The same as the line of HTTP/1, which somebody has at hand.
+    ///   - dateLine: When it was received, as a line of HTTP/1: goes to the client where the upstream has no clock (RFC 9110 section
+    ///     6.6.1).
     /// - Returns: Whether a cookie was dropped.
     func write(
         _ head: borrowing ResponseHead,
@@ -220,8 +220,7 @@ extension ResponseWriter {
         rules: ResponseFieldRules,
         options: ResponseFieldRules.Options,
         tokenNote: String?,
-        date: UnixTime?,
-        dateLine: [UInt8]? = nil,
+        dateLine: [UInt8]?,
         into frames: inout HTTP2FrameWriter
     ) -> Bool {
         let bytes = source.readableBytesUInt8Span
@@ -248,8 +247,6 @@ extension ResponseWriter {
         if let dateLine {
             frames.field("date", valueLength: dateLine.count - "Date: \r\n".utf8.count)
             frames.value(dateLine.span, "Date: ".utf8.count..<dateLine.count - "\r\n".utf8.count)
-        } else if let date {
-            frames.field(named: "date", date.httpDate)
         }
         if let tokenNote { frames.field(named: "gateway-token", tokenNote) }
         return dropsCookies

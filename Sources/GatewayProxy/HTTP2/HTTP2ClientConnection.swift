@@ -78,6 +78,8 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     private var touched: [HTTP2ClientStream] = []
     /// This read has brought SETTINGS.
     private var hasNewSettings = false
+    /// Those that are being flushed: both lists keep their memory.
+    private var flushing: [HTTP2ClientStream] = []
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
@@ -133,7 +135,7 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         configuration.worker.register(self)
         deadline.move(to: clock.now + timeouts.header, for: self)
         let settings = HTTP2Configuration.settings(configuration.limits)
-        write(room: 64) { $0.settings(settings) }
+        write { $0.write(room: 64) { $0.settings(settings) } }
         creditConnection()
     }
 
@@ -158,7 +160,6 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         shared.logger.debug("HTTP/2 client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
         guard phase != .lingering else { return }
-        endStreams()
         closeNow()
     }
 
@@ -183,9 +184,9 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         clock.end()
         // First: a flush can make another stream writable, whose request is then flushed at once.
         isReading = false
-        let touched = touched
-        self.touched.removeAll(keepingCapacity: true)
-        for stream in touched { stream.flushRequest() }
+        swap(&touched, &flushing)
+        for stream in flushing { stream.flushRequest() }
+        flushing.removeAll(keepingCapacity: true)
         if isWritable { writer.readAhead() }
         context.fireChannelReadComplete()
     }
@@ -221,9 +222,9 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
     // MARK: Writing
 
     /// Writes frames, which leave when all that the loop has read is dealt with.
-    private func write(room: Int, _ body: (inout HTTP2FrameWriter) -> Void) {
+    private func write(_ body: (HTTP2Output) -> Void) {
         guard context != nil, phase != .closed else { return }
-        output.write(room: room, body)
+        body(output)
         output.flushLater(self)
     }
 
@@ -306,33 +307,26 @@ extension HTTP2ClientConnection {
 
     /// - Returns: Whether there is more to do with what has come.
     private func follow(_ event: HTTP2Conversation.Event) -> Bool {
+        if awaitsBlock, !conversation.isWithinBlock { blockEnded() }
         switch event {
         case .needMore: return false
-        case .nothing:
-            if awaitsBlock, !conversation.isWithinBlock { blockEnded() }
-            creditConnection()
-        case .request(let place, let isLast):
-            if awaitsBlock { blockEnded() }
-            begin(place, isLast: isLast)
+        case .nothing: creditConnection()
+        case .request(let place, let isLast): begin(place, isLast: isLast)
         case .fields(let place, let isLast, let isClosed):
-            if awaitsBlock { blockEnded() }
-            deliver(to: place, isClosed: isClosed) { $0.receiveTrailers(isLast: isLast) }
+            assert(isLast, "Trailers of a request do not end it.")
+            deliver(to: place, isClosed: isClosed) { $0.receiveTrailers() }
         case .content(let place, let range, let isLast, let isClosed):
             let content = input.content(range)
             deliver(to: place, isClosed: isClosed) { $0.receive(content, isLast: isLast) }
-        case .refused(let id):
-            if awaitsBlock { blockEnded() }
-            refuse(id)
+        case .refused(let id): refuse(id)
         case .reset(let place, _): if let stream = leave(place) { closed(stream, isCut: true) }
         case .windowGrew(let place?): streams[place]?.windowGrew()
         case .windowGrew(nil): sendWaiting()
         case .settings: receiveSettings()
-        case .ping(let data): write(room: 32) { $0.ping(data, isAnswer: true) }
-        case .pingAnswer(let number): if number == Self.announcement { announced() }
-        case .goAway: clientEnds()
-        case .streamFault(let id, let place, let fault):
-            if awaitsBlock { blockEnded() }
-            fail(id, place, fault)
+        case .ping(let data): write { $0.ping(data, isAnswer: true) }
+        case .pingAnswer(let number): if number == Self.announcement { refuseNewStreams() }
+        case .goAway: beginFinalDrain()
+        case .streamFault(let id, let place, let fault): fail(id, place, fault)
         case .connectionFault(let fault): fail(fault)
         case .settingsAcknowledged: break
         }
@@ -340,7 +334,7 @@ extension HTTP2ClientConnection {
     }
 
     private func receiveSettings() {
-        write(room: 16) { $0.settingsAcknowledgement() }
+        write { $0.acknowledgeSettings() }
         if phase == .opening {
             phase = .open
             if conversation.streams.count == 0 { deadline.move(to: clock.now + timeouts.idle, for: self) }
@@ -422,7 +416,7 @@ extension HTTP2ClientConnection {
     }
 
     private func writeReset(_ id: UInt32, _ code: HTTP2ErrorNumber) {
-        write(room: 16) { $0.reset(stream: id, code) }
+        write { $0.reset(id, code) }
     }
 
     /// The client has broken a rule that concerns one stream alone.
@@ -475,14 +469,14 @@ extension HTTP2ClientConnection {
     func took(_ count: Int, of stream: HTTP2ClientStream) {
         conversation.streams.take(count, stream.place)
         if let place = stream.place, isServing, let increment = conversation.streams.credit(place) {
-            write(room: 16) { $0.windowUpdate(stream: stream.id, increment) }
+            write { $0.windowUpdate(stream.id, increment) }
         }
         creditConnection()
     }
 
     private func creditConnection() {
         guard isServing, let increment = conversation.streams.connectionCredit() else { return }
-        write(room: 16) { $0.windowUpdate(stream: 0, increment) }
+        write { $0.windowUpdate(0, increment) }
     }
 
     // MARK: Responses
@@ -544,7 +538,7 @@ extension HTTP2ClientConnection {
                 $0.fields(trailers.readableBytesUInt8Span)
             }
         } else if !output.endInPlace(stream.id) {
-            output.write(room: 16) { $0.dataHeader(stream: stream.id, length: 0, isLast: true) }
+            output.end(stream.id)
         }
         output.flushLater(self)
         if isClosed { closed(stream, isCut: false) }
@@ -620,15 +614,15 @@ extension HTTP2ClientConnection {
         guard phase == .open || phase == .opening else { return }
         phase = .announcing
         // The last stream is the largest that there can be: no stream is refused yet.
-        write(room: 64) { frames in
-            frames.goAway(last: 0x7FFF_FFFF, .noError)
-            frames.ping(Self.announcement, isAnswer: false)
+        write { output in
+            output.goAway(last: 0x7FFF_FFFF, .noError)
+            output.ping(Self.announcement, isAnswer: false)
         }
         deadline.move(to: clock.now + timeouts.linger, for: self)
     }
 
     /// The client has read the announcement, or had time to.
-    private func announced() {
+    private func refuseNewStreams() {
         guard phase == .announcing else { return }
         phase = .draining
         if awaitsBlock { setBlockDeadline() } else { deadline.clear() }
@@ -638,15 +632,15 @@ extension HTTP2ClientConnection {
     }
 
     /// The client opens no more streams.
-    private func clientEnds() {
+    private func beginFinalDrain() {
         guard phase == .open || phase == .opening || phase == .announcing else { return }
         phase = .announcing
-        announced()
+        refuseNewStreams()
     }
 
     private func writeGoAway(_ code: HTTP2ErrorNumber) {
         let last = conversation.streams.lastID
-        write(room: 32) { $0.goAway(last: last, code) }
+        write { $0.goAway(last: last, code) }
     }
 
     /// Closing at once would reset the connection while the client sends, and take away what it has not read.
@@ -676,14 +670,12 @@ extension HTTP2ClientConnection {
     func stop() {
         if phase == .open || phase == .announcing { writeGoAway(.noError) }
         flushNow()
-        endStreams()
         closeNow()
     }
 
     /// The client sends nothing more, so its windows do not open again.
     private func clientClosedOutput() {
         guard phase != .closed else { return }
-        endStreams()
         closeNow()
     }
 
@@ -700,6 +692,7 @@ extension HTTP2ClientConnection {
     }
 
     private func closeNow() {
+        endStreams()
         phase = .closed
         output.drop()
         writer.closeConnection()
@@ -715,8 +708,8 @@ extension HTTP2ClientConnection {
         case .open:
             guard conversation.streams.count == 0 else { return }
             guard !deadline.clientTakes(within: timeouts.idle, from: writer, by: clock, for: self) else { return }
-            clientEnds()
-        case .announcing: announced()
+            beginFinalDrain()
+        case .announcing: refuseNewStreams()
         case .draining, .closed: break
         case .lingering:
             if !deadline.clientTakes(within: timeouts.response, from: writer, by: clock, for: self) { closeNow() }

@@ -31,8 +31,6 @@ final class HTTP2ClientStream: DeadlineKeeper {
     private var use = Use.messages
     private var input: Input
     private var output: Output
-    /// For routes with `connection_auth: true`, which are refused before they use it.
-    private(set) var privateConnection: PrivateConnection?
 
     private enum Phase {
         /// The head is read, and decided on.
@@ -215,7 +213,6 @@ final class HTTP2ClientStream: DeadlineKeeper {
         let isFinished = use == .tunnel && !isCut && exchange?.finishTunnel(input.bytes) ?? false
         dropIncoming()
         output.bytes = connection.configuration.buffers.empty
-        privateConnection.take()?.close()
         exchange?.clientLeft(isCut: isCut && !isFinished)
         leaveHead()
         parts.giveBack(request)
@@ -286,7 +283,7 @@ extension HTTP2ClientStream {
 
     private static let noRoomForHead = GatewayProblem(
         .clientLimitReached,
-        "The heads of the open requests on this HTTP/2 connection have 1 MiB together.",
+        "The headers of the open requests on this HTTP/2 connection exceed 1 MiB.",
         retryAfter: .seconds(1)
     )
 
@@ -324,7 +321,7 @@ extension HTTP2ClientStream {
     private func authorize() {
         if let engine = connection.connectionContext.engine { return answerEngine(engine) }
         if case .authority = request.decoder.head.form {
-            return refuse(GatewayProblem(.methodRefused, "CONNECT is taken on connections of HTTP/1.1 alone."))
+            return refuse(GatewayProblem(.methodRefused, "CONNECT is only supported over HTTP/1.1."))
         }
         let configuration = connection.configuration
         let id = configuration.nextRequestID()
@@ -379,10 +376,9 @@ extension HTTP2ClientStream {
     }
 
     /// Takes the trailers whose fields have come.
-    func receiveTrailers(isLast: Bool) {
-        input.hasEnded = isLast
+    func receiveTrailers() {
+        input.hasEnded = true
         let buffers = connection.configuration.buffers
-        guard isLast else { return broke(.unfinishedTrailers, nil) }
         guard input.declared.take(0, isLast: true) else { return broke(.contentLengthMismatch, nil) }
         if let reason = buffers.fields.malformation { return broke(reason, nil) }
         let section = buffers.fields.start..<buffers.fields.end
@@ -498,7 +494,10 @@ extension HTTP2ClientStream: ClientStream {
     var untakenBytes: Int { output.bytes.readableBytes }
 
     func resumeRequest() { process() }
-    func use(_ connection: PrivateConnection) { privateConnection = connection }
+
+    /// Routes with `connection_auth: true` are refused before they use one.
+    var privateConnection: PrivateConnection? { nil }
+    func use(_ connection: PrivateConnection) { assertionFailure("A stream gets a connection of its own.") }
 
     // MARK: Head
 
@@ -553,7 +552,6 @@ extension HTTP2ClientStream: ClientStream {
                 rules: route.responseFields,
                 options: options,
                 tokenNote: tokenNote,
-                date: nil,
                 dateLine: dateLine,
                 into: &frames
             )
@@ -578,8 +576,7 @@ extension HTTP2ClientStream: ClientStream {
         guard !isClosed, bytes.readableBytes > 0 else { return }
         if output.bytes.readableBytes == 0 {
             // Few bytes must not keep a large buffer while the client takes nothing.
-            let isWasteful = bytes.readableBytes < bytes.storageCapacity / 4
-            output.bytes = isWasteful ? ByteBuffer(buffer: bytes) : bytes
+            output.bytes = bytes.isWasteful ? ByteBuffer(buffer: bytes) : bytes
         } else {
             output.bytes.discardReadBytes()
             output.bytes.writeImmutableBuffer(bytes)
@@ -779,7 +776,7 @@ extension HTTP2ClientStream: EngineStream {
         }
         guard count + data.readableBytes <= Self.maximumQuestion else {
             asking?.question = nil
-            authorization.refuse(GatewayProblem(.contentTooLarge, "A question of an engine has at most 1 MiB."))
+            authorization.refuse(GatewayProblem(.contentTooLarge, "The authorization request exceeds 1 MiB."))
             return false
         }
         asking?.question?.writeImmutableBuffer(data)

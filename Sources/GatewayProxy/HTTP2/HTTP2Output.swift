@@ -20,6 +20,15 @@ final class HTTP2Output {
         var end = 0
     }
 
+    /// Whether the peer knows that our field blocks use no table. A block that tells it can be cut, so all blocks do until one of them was
+    /// flushed.
+    private enum TableSize {
+        case untold
+        /// A block that tells it waits to be flushed.
+        case waiting
+        case told
+    }
+
     private let writer: SocketWriter
     private let buffers: SpareBuffers
     private let flushes: FlushQueue
@@ -29,12 +38,9 @@ final class HTTP2Output {
     private var staged: ByteBuffer
     /// The connection is in the worker's queue of those that flush.
     private var isFlushDue = false
-    /// The peer may not know yet that our field blocks use no table. A block that tells it can be cut, so all blocks do until one of them
-    /// was flushed.
-    private var tellsTableSize = true
-    /// A field block waits to be flushed.
-    private var hasBlock = false
-    /// The head or the frame of DATA that was written last, and where it stands in ``staged``, while it can still be changed.
+    private var tableSize = TableSize.untold
+    /// The head or the frame of DATA that was written last, and where it stands in ``staged``, while it can still be changed. Whoever
+    /// replaces ``staged`` clears it.
     private var last: (stream: UInt32, place: Int)?
     /// The number of the flush that comes next.
     private var nextFlush = 1
@@ -101,6 +107,30 @@ final class HTTP2Output {
         return isComplete
     }
 
+    func reset(_ stream: UInt32, _ code: HTTP2ErrorNumber) {
+        write(room: HTTP2FrameHeader.size &+ 4) { $0.reset(stream: stream, code) }
+    }
+
+    /// - Parameter stream: 0 for the connection.
+    func windowUpdate(_ stream: UInt32, _ increment: Int) {
+        write(room: HTTP2FrameHeader.size &+ 4) { $0.windowUpdate(stream: stream, increment) }
+    }
+
+    func ping(_ data: UInt64, isAnswer: Bool) {
+        write(room: HTTP2FrameHeader.size &+ 8) { $0.ping(data, isAnswer: isAnswer) }
+    }
+
+    func goAway(last: UInt32, _ code: HTTP2ErrorNumber) {
+        write(room: HTTP2FrameHeader.size &+ 8) { $0.goAway(last: last, code) }
+    }
+
+    func acknowledgeSettings() { write(room: HTTP2FrameHeader.size) { $0.settingsAcknowledgement() } }
+
+    /// An empty frame of DATA, where ``endInPlace(_:)`` cannot.
+    func end(_ stream: UInt32) {
+        write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: stream, length: 0, isLast: true) }
+    }
+
     /// Writes a field block, with CONTINUATION frames where it is long.
     ///
     /// - Parameter body: Writes the fields; called again, with more room, if they did not fit.
@@ -111,14 +141,14 @@ final class HTTP2Output {
         room: Int,
         _ body: (inout HTTP2FrameWriter) -> Void
     ) {
-        let tellsTableSize = tellsTableSize
+        let tellsTableSize = tableSize != .told
         let place = staged.readableBytes
         write(room: room &+ HTTP2FrameWriter.roomForBlock) { frames in
             frames.beginFields(stream: stream, isFirst: tellsTableSize)
             body(&frames)
             frames.endFields(isLast: isLast)
         }
-        hasBlock = true
+        if tableSize == .untold { tableSize = .waiting }
         last = (stream, place)
     }
 
@@ -258,7 +288,7 @@ final class HTTP2Output {
         last = nil
         flushed &+= count
         nextFlush &+= 1
-        if hasBlock { (tellsTableSize, hasBlock) = (false, false) }
+        if tableSize == .waiting { tableSize = .told }
         if parts.isEmpty {
             writer.send(rest)
         } else {
@@ -317,7 +347,8 @@ final class HTTP2Output {
 
     /// Has all frames of a stream taken out before the rest is flushed.
     ///
-    /// Not at once: many streams can be withdrawn in one turn, and each would copy all that waits.
+    /// Not at once: many streams can be withdrawn in one turn, and each would copy all that waits. Nothing is sent before they are out:
+    /// ``flushNow()`` begins with ``dropWithdrawn()``.
     ///
     /// - Returns: The bytes of content that they have.
     private func cut(_ stream: UInt32) -> Int {
@@ -350,7 +381,7 @@ final class HTTP2Output {
         all.writeImmutableBuffer(staged)
         (parts, partBytes) = ([], 0)
         last = nil
-        hasBlock = false
+        if tableSize == .waiting { tableSize = .untold }
         // Swapped, so that it belongs to nobody else when it is cleared.
         var kept = buffers.empty
         swap(&kept, &staged)
@@ -361,7 +392,7 @@ final class HTTP2Output {
             guard let frame = all.readSlice(length: HTTP2FrameHeader.size + header.length) else { break }
             // What was written later may be the frame that resets the stream.
             if let end = withdrawn[header.stream], place < end { continue }
-            if header.type == HTTP2FrameType.headers.rawValue { hasBlock = true }
+            if header.type == HTTP2FrameType.headers.rawValue, tableSize == .untold { tableSize = .waiting }
             kept.writeImmutableBuffer(frame)
         }
         assert(all.readableBytes == 0, "A frame that waits is not whole.")
@@ -375,48 +406,44 @@ final class HTTP2Output {
     }
 }
 
-/// What an HTTP/2 peer has sent, and the start of a frame that is not whole: at most 16 KiB, since longer frames are refused by their
-/// header.
-struct HTTP2Input {
-    private var bytes: ByteBuffer
-    /// Where the next frame begins.
-    private var position = 0
-
-    init(_ buffers: SpareBuffers) { bytes = buffers.empty }
-
-    /// A read has come. What it brings is then taken by ``next(of:into:at:)``, until that needs more or the connection is broken.
-    mutating func append(_ more: inout ByteBuffer) { bytes.takeBehindRest(&more) }
-
-    @inline(__always)
-    mutating func next(
-        of conversation: inout HTTP2Conversation,
-        into fields: inout HTTP2FieldTable,
-        at now: () -> MonotonicTime
-    ) -> HTTP2Conversation.Event {
-        var end = position
-        defer { position = end }
-        let event = conversation.receive(bytes.readableBytesUInt8Span, from: &end, into: &fields, at: now)
-        guard case .needMore = event, bytes.readableBytes &- end > HTTP2FrameReader.smallestPart else { return event }
-        return conversation.receivePart(bytes.readableBytesUInt8Span, from: &end, at: now)
+/// What streams were sent with that are over, until the system has taken the last of their bytes. Positions are those of the output.
+///
+/// All of it is forgotten once the system has taken everything. Before that, it is looked through only when it has doubled: an upstream
+/// that reads slowly must not make each flush look at what all requests have left.
+struct HTTP2Remains<Right> {
+    private struct Entry {
+        /// Where the last bytes of the stream end.
+        let end: Int
+        let right: Right
     }
 
-    /// The content of a frame, or of a part of one, that has come, which shares its memory with the read.
-    func content(_ range: Range<Int>) -> ByteBuffer {
-        bytes.getSlice(at: bytes.readerIndex &+ range.lowerBound, length: range.count) ?? ByteBuffer()
+    private var entries: [Entry] = []
+    /// Where the last bytes of all of them end.
+    private var end = 0
+    /// How many there are when they are looked through.
+    private var limit = Self.smallestLimit
+
+    private static var smallestLimit: Int { 64 }
+
+    var isEmpty: Bool { entries.isEmpty }
+    /// For tests.
+    var count: Int { entries.count }
+
+    mutating func add(_ right: Right, upTo end: Int) {
+        entries.append(Entry(end: end, right: right))
+        self.end = max(self.end, end)
     }
 
-    /// The read is dealt with.
-    mutating func finish(_ buffers: SpareBuffers) {
-        bytes.moveReaderIndex(forwardBy: position)
-        position = 0
-        buffers.finishReading(&bytes)
-        // A connection that waits for the rest of a frame must not keep all that it was read into.
-        let isWasteful = bytes.readableBytes > 0 && bytes.storageCapacity > 4 * bytes.readableBytes
-        if isWasteful { bytes = ByteBuffer(buffer: bytes) }
+    /// - Parameter taken: The system has everything up to here.
+    mutating func forget(upTo taken: Int) {
+        guard taken < end else { return self = Self() }
+        guard entries.count >= limit else { return }
+        entries.removeAll { $0.end <= taken }
+        limit = max(Self.smallestLimit, 2 * entries.count)
     }
 
-    mutating func drop(_ buffers: SpareBuffers) {
-        position = bytes.readableBytes
-        finish(buffers)
+    /// - Parameter taken: The system has everything up to here.
+    func contains(beyond taken: Int, _ isOver: (Right) -> Bool) -> Bool {
+        entries.contains { $0.end > taken && isOver($0.right) }
     }
 }

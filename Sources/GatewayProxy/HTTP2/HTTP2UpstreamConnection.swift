@@ -64,17 +64,19 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     private var isWritable = true
     /// Answers to frames of the upstream that were written while it did not take what was sent to it.
     private var answers = 0
-    /// What streams were sent with that are over, and of which the channel may still hold something.
-    private var remains = HTTP2Remains<SentRight>()
-    /// Content was thrown away that had counted as sent.
-    private var hasWindowAgain = false
+    /// The rights of finished requests whose bytes the channel may still hold.
+    private var unsentRights = HTTP2Remains<SentRight>()
+    /// Cut DATA gave window back; waiting streams are served at the next flush.
+    private var windowWasReturned = false
     /// Called once the heads of their streams were flushed.
     private var awaitingFlush: [(stream: HTTP2UpstreamStream, done: () -> Void)] = []
     // What is received.
     private var input: HTTP2Input
     private var isReading = false
     /// Streams whose clients are flushed at the end of this read.
-    private var unflushed: [HTTP2UpstreamStream] = []
+    private var touched: [HTTP2UpstreamStream] = []
+    /// Those that are being flushed: both lists keep their memory.
+    private var flushing: [HTTP2UpstreamStream] = []
     /// Streams whose content was taken in this turn: at its end the upstream gets credit for them.
     private var uncredited: [HTTP2UpstreamStream] = []
     /// A PING was sent, and its answer has not come.
@@ -179,7 +181,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     /// The stream's exchange is over, or goes on elsewhere.
     ///
     /// - Parameters:
-    ///   - code: Tells the upstream that the stream is over before its time; nil if it knows.
+    ///   - code: nil if the stream has ended on both sides; otherwise CANCEL is sent.
     ///   - exchange: That of the stream; nil if it has left before.
     /// - Returns: Whether the upstream may know of the stream; false also if it was over before.
     @discardableResult
@@ -192,7 +194,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
             release(place, stream)
             conversation.streams.reset(place)
             if !isUnsent, phase == .open, let id = stream.id {
-                output.write(room: 13) { $0.reset(stream: id, code ?? .cancel) }
+                output.reset(id, code ?? .cancel)
                 flush()
             }
         }
@@ -206,7 +208,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         guard let place = stream.place, let id = stream.id else { return }
         release(place, stream)
         conversation.streams.reset(place)
-        output.write(room: 13) { $0.reset(stream: id, code) }
+        output.reset(id, code)
         flush()
     }
 
@@ -241,16 +243,15 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
     func channelReadComplete(context: ChannelHandlerContext) {
         clock.end()
         isReading = false
-        let streams = unflushed
-        unflushed.removeAll(keepingCapacity: true)
-        for stream in streams { stream.flushResponse() }
+        swap(&touched, &flushing)
+        for stream in flushing { stream.flushTouched() }
+        flushing.removeAll(keepingCapacity: true)
         creditAll()
     }
 
     /// The client gets what was sent to it when this read is dealt with.
     func flushLater(_ stream: HTTP2UpstreamStream) {
-        guard isReading, unflushed.last !== stream else { return }
-        unflushed.append(stream)
+        if isReading, stream.touch() { touched.append(stream) }
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -266,7 +267,7 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
         timer.cancel()
         if !awaitingFlush.isEmpty { tellFlushed() }
         output.drop()
-        remains = HTTP2Remains()
+        unsentRights = HTTP2Remains()
         pool.upstreams.remove(self)
         settle(.failure(lost))
         pool.connectionEnded(id)
@@ -334,13 +335,13 @@ final class HTTP2UpstreamConnection: ChannelInboundHandler, DeadlineKeeper, Flus
 
     func flushNow() {
         creditAll()
-        if hasWindowAgain {
-            hasWindowAgain = false
+        if windowWasReturned {
+            windowWasReturned = false
             serveWaiting()
         }
         output.flushNow()
         if !awaitingFlush.isEmpty { tellFlushed() }
-        if !remains.isEmpty { remains.forget(upTo: output.taken()) }
+        if !unsentRights.isEmpty { unsentRights.forget(upTo: output.taken()) }
     }
 
     /// Calls `done` once the head of the stream was flushed; never if it is withdrawn before.
@@ -382,11 +383,11 @@ extension HTTP2UpstreamConnection {
         case .windowGrew(let place): grew(place)
         case .settings: receiveSettings()
         case .ping(let data):
-            output.write(room: 17) { $0.ping(data, isAnswer: true) }
+            output.ping(data, isAnswer: true)
             answered()
         case .goAway(let last, let code): receiveGoAway(last, code)
         case .streamFault(let id, let place, let fault):
-            output.write(room: 13) { $0.reset(stream: id, fault.code) }
+            output.reset(id, fault.code)
             answered()
             guard let place, let stream = stream(at: place, isClosed: true), !stream.hasArrived else { return }
             stream.fail(Self.brokenRule)
@@ -402,7 +403,7 @@ extension HTTP2UpstreamConnection {
     }
 
     private func receiveSettings() {
-        output.write(room: HTTP2FrameHeader.size) { $0.settingsAcknowledgement() }
+        output.acknowledgeSettings()
         answered()
         let settings = conversation.peerSettings
         let limit = settings.maximumStreams
@@ -485,9 +486,7 @@ extension HTTP2UpstreamConnection {
     func sendEnd(of stream: HTTP2UpstreamStream) {
         guard let place = stream.place, let id = stream.id else { return }
         ended(place, stream)
-        if !output.endInPlace(id) {
-            output.write(room: HTTP2FrameHeader.size) { $0.dataHeader(stream: id, length: 0, isLast: true) }
-        }
+        if !output.endInPlace(id) { output.end(id) }
         stream.goesOn(to: output.position)
         flush()
     }
@@ -551,7 +550,7 @@ extension HTTP2UpstreamConnection {
             guard let place = stream.place, let id = stream.id,
                 let increment = conversation.streams.credit(place)
             else { continue }
-            output.write(room: 13) { $0.windowUpdate(stream: id, increment) }
+            output.windowUpdate(id, increment)
             flush()
         }
         uncredited.removeAll(keepingCapacity: true)
@@ -559,7 +558,7 @@ extension HTTP2UpstreamConnection {
 
     private func creditConnection() {
         guard let increment = conversation.streams.connectionCredit() else { return }
-        output.write(room: 13) { $0.windowUpdate(stream: 0, increment) }
+        output.windowUpdate(0, increment)
         flush()
     }
 }
@@ -580,14 +579,14 @@ extension HTTP2UpstreamConnection {
         }
         // The upstream may need all of a stream that has ended in order (one without a place), so its rest stays.
         if stream.place != nil { regain(stream.withdrawRest(from: output, as: id)) }
-        if let right = exchange?.right ?? stream.right { remains.add(right, upTo: stream.written.end) }
+        if let right = exchange?.right ?? stream.right { unsentRights.add(right, upTo: stream.written.end) }
         return false
     }
 
     private func regain(_ content: Int) {
         guard content > 0 else { return }
         conversation.streams.unsend(content)
-        hasWindowAgain = true
+        windowWasReturned = true
         flush()
     }
 
@@ -603,8 +602,9 @@ extension HTTP2UpstreamConnection {
     private func endIfHeld(_ isOver: (SentRight) -> Bool) {
         guard phase != .closed else { return }
         let taken = output.taken()
-        guard remains.contains(beyond: taken, isOver) || streams.contains(where: { isHeld($0, beyond: taken, isOver) })
-        else { return }
+        let isHeld =
+            unsentRights.contains(beyond: taken, isOver) || streams.contains { self.isHeld($0, beyond: taken, isOver) }
+        guard isHeld else { return }
         phase = .closed
         isResetByGateway = true
         retire()
@@ -616,48 +616,6 @@ extension HTTP2UpstreamConnection {
     private func isHeld(_ stream: HTTP2UpstreamStream?, beyond taken: Int, _ isOver: (SentRight) -> Bool) -> Bool {
         guard let stream, stream.written.end > taken, let right = stream.right else { return false }
         return isOver(right)
-    }
-}
-
-/// What streams were sent with that are over, until the system has taken the last of their bytes. Positions are those of the output.
-///
-/// All of it is forgotten once the system has taken everything. Before that, it is looked through only when it has doubled: an upstream
-/// that reads slowly must not make each flush look at what all requests have left.
-struct HTTP2Remains<Right> {
-    private struct Entry {
-        /// Where the last bytes of the stream end.
-        let end: Int
-        let right: Right
-    }
-
-    private var entries: [Entry] = []
-    /// Where the last bytes of all of them end.
-    private var end = 0
-    /// How many there are when they are looked through.
-    private var limit = Self.smallestLimit
-
-    private static var smallestLimit: Int { 64 }
-
-    var isEmpty: Bool { entries.isEmpty }
-    /// For tests.
-    var count: Int { entries.count }
-
-    mutating func add(_ right: Right, upTo end: Int) {
-        entries.append(Entry(end: end, right: right))
-        self.end = max(self.end, end)
-    }
-
-    /// - Parameter taken: The system has everything up to here.
-    mutating func forget(upTo taken: Int) {
-        guard taken < end else { return self = Self() }
-        guard entries.count >= limit else { return }
-        entries.removeAll { $0.end <= taken }
-        limit = max(Self.smallestLimit, 2 * entries.count)
-    }
-
-    /// - Parameter taken: The system has everything up to here.
-    func contains(beyond taken: Int, _ isOver: (Right) -> Bool) -> Bool {
-        entries.contains { $0.end > taken && isOver($0.right) }
     }
 }
 
@@ -678,7 +636,7 @@ extension HTTP2UpstreamConnection {
         mayProbeAt = clock.monotonic() + Self.probePeriod
         probes &+= 1
         let number = probes
-        output.write(room: 17) { $0.ping(number, isAnswer: false) }
+        output.ping(number, isAnswer: false)
         flush()
         setDeadline(timeouts.connect)
     }
@@ -736,7 +694,7 @@ extension HTTP2UpstreamConnection {
         phase = .closed
         retire()
         if let detail { failStreams(detail) }
-        if isTold { output.write(room: 17) { $0.goAway(last: 0, code) } }
+        if isTold { output.goAway(last: 0, code) }
         output.flushNow()
         writer.closeAtOnce()
     }

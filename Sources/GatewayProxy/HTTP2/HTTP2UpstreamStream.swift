@@ -88,6 +88,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     private var inspection = HTTP2UpstreamStream.newInspection
     private var order = HTTP2ResponseOrder()
     private var endsAsChunks = false
+    /// The connection calls ``flushTouched()`` at the end of this read.
+    private var isTouched = false
     /// At most content, which is joined and which the window bounds, and trailers behind it.
     private var arrivals: [Arrival] = []
     /// Content that has come and that no client has taken.
@@ -305,7 +307,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
     /// The upstream has reset the stream, which is closed.
     func receiveReset(_ code: HTTP2ErrorNumber) {
-        guard code != .noError || !endsWithoutRest() else { return }
+        guard code != .noError || !acceptEndWithoutUpload() else { return }
         guard code != .http11Required || phase != .head else { return wantsHTTP1() }
         lose(isRefused: code == .refusedStream, reset: code)
     }
@@ -530,7 +532,21 @@ extension HTTP2UpstreamStream {
         exchange.responseCompleted()
     }
 
-    func flushResponse() { exchange?.flushResponse() }
+    private func flushResponse() { exchange?.flushResponse() }
+
+    /// The connection calls ``flushTouched()``.
+    ///
+    /// - Returns: false if it was to do so already.
+    func touch() -> Bool {
+        guard !isTouched else { return false }
+        isTouched = true
+        return true
+    }
+
+    func flushTouched() {
+        isTouched = false
+        flushResponse()
+    }
 
     // MARK: Held responses
 
@@ -617,7 +633,7 @@ extension HTTP2UpstreamStream {
     }
 
     /// The upstream has ended its direction and says that it does not need the rest of the other one (RFC 9113 section 8.1).
-    func endsWithoutRest() -> Bool {
+    private func acceptEndWithoutUpload() -> Bool {
         guard phase == .tunnel, hasArrived else { return false }
         incoming = .endedBothWays
         endTunnelIfOver()
@@ -801,9 +817,4 @@ struct HTTP2Outgoing {
         )
         assert(!isEnded || isComplete && content.isEmpty, "A request has ended before all of it was sent.")
     }
-}
-
-extension ByteBuffer {
-    /// It keeps much more memory than it has bytes.
-    fileprivate var isWasteful: Bool { storageCapacity > max(4 * readableBytes, 1024) }
 }

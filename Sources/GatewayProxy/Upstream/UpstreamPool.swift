@@ -283,7 +283,8 @@ final class UpstreamPool {
     ///
     /// - Returns: Whether it can be used.
     private func look(at id: ConnectionID) -> Bool {
-        // An HTTP/2 connection always reads, so its end is known.
+        // An HTTP/2 connection always reads, so its end is known. One that is not usable need not be closed here: an idle one is closed as
+        // soon as it is retired, so it is never looked at.
         guard let connection = connection(id) else { return sharedConnection(id)?.isOpen ?? false }
         guard connection.isOpen, !connection.hasInput else {
             connection.abandon(isCut: false)

@@ -90,6 +90,9 @@ final class SpareBuffers {
 }
 
 extension ByteBuffer {
+    /// It keeps much more memory than it has bytes: what may wait for long is copied.
+    var isWasteful: Bool { storageCapacity > max(4 &* readableBytes, 1024) }
+
     /// Appends what was read to what is left of earlier reads.
     mutating func takeBehindRest(_ bytes: inout ByteBuffer) {
         guard readableBytes > 0 else {

@@ -283,35 +283,6 @@ final class SharedUpstreams {
     }
 }
 
-/// A connection that has written and not flushed.
-protocol Flushable: AnyObject {
-    func flushNow()
-}
-
-/// Flushes connections once the event loop has served all its sockets.
-///
-/// Many upstream connections answer the streams of one client connection. To flush each answer apart would cost a system call each.
-final class FlushQueue {
-    private let loop: any EventLoop
-    private var waiting: [any Flushable] = []
-
-    init(loop: any EventLoop) { self.loop = loop }
-
-    /// - Parameter connection: Waits here for the first time since its last flush.
-    func add(_ connection: any Flushable) {
-        waiting.append(connection)
-        guard waiting.count == 1 else { return }
-        loop.assumeIsolated().execute { [self] in flush() }
-    }
-
-    private func flush() {
-        // A flush can end streams, and those can write to others.
-        let connections = waiting
-        waiting.removeAll(keepingCapacity: true)
-        for connection in connections { connection.flushNow() }
-    }
-}
-
 /// Counts the turns of the loops of a group: in each a loop serves all sockets that are ready, and then its tasks.
 package final class LoopTurns: NIOEventLoopMetricsDelegate {
     /// The turns of one loop, which alone writes them.

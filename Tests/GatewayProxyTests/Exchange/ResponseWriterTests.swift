@@ -70,8 +70,7 @@ struct ResponseWriterTests {
                 rules: rules,
                 options: options,
                 tokenNote: tokenNote,
-                date: date,
-                dateLine: dateLine,
+                dateLine: dateLine ?? date.map { Array("Date: \($0.httpDate)\r\n".utf8) },
                 into: &block
             )
             block.endFields(isLast: false)

@@ -107,7 +107,7 @@ final class SocketWriter {
         rest.moveReaderIndex(forwardBy: start)
         guard rest.readableBytes > 0 else { return }
         // A socket that takes no more may do so for long: a few bytes must not keep a large buffer all the while.
-        let isWasteful = end != nil && socket != nil && rest.readableBytes < rest.storageCapacity / 4
+        let isWasteful = end != nil && socket != nil && rest.isWasteful
         write(isWasteful ? ByteBuffer(buffer: rest) : rest)
     }
 
