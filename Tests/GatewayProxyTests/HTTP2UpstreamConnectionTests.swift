@@ -431,8 +431,30 @@ struct HTTP2UpstreamConnectionTests {
 
     private func ping() throws -> Frame? { try sent().first { $0.kind == Kind.ping && $0.flags == 0 } }
 
+    private func receiveResponse() throws { try receive(Kind.headers, flags: 5, stream: 1, [0x88]) }
+
+    /// Servers of gRPC close a connection on which several PINGs come, while they send no response.
+    @Test func anUpstreamThatOnlyAnswersPingsGetsOneOfThem() throws {
+        try open()
+        let stream = try begin()
+        stream.flush()
+        connection.probe()
+        let first = try #require(try ping())
+        try receive(Kind.ping, flags: 1, first.payload)
+        for _ in 0..<5 {
+            connection.probe()
+            #expect(try ping() == nil)
+        }
+        try receiveResponse()
+        connection.probe()
+        #expect(try ping() != nil)
+    }
+
     @Test func onlyAnAnswerEndsAProbe() throws {
         try open()
+        let stream = try begin()
+        stream.flush()
+        _ = try sent()
         connection.probe()
         let first = try #require(try ping())
         // What an upstream can send that reads nothing.
@@ -443,6 +465,7 @@ struct HTTP2UpstreamConnectionTests {
         connection.probe()
         #expect(try ping() == nil)
         try receive(Kind.ping, flags: 1, first.payload)
+        try receiveResponse()
         connection.probe()
         let second = try #require(try ping())
         #expect(second.payload != first.payload)

@@ -631,9 +631,11 @@ extension HTTP2UpstreamConnection {
 
     /// Sends PING, because the upstream was silent for long. Without an answer, the connection takes no more requests.
     func probe() {
-        guard phase == .open, !isProbing, !isRetired, mayProbeAt.map({ clock.monotonic() >= $0 }) ?? true else { return }
+        guard phase == .open, !isProbing, !isRetired else { return }
+        let now = clock.monotonic()
+        guard mayProbeAt.map({ now >= $0 }) ?? true else { return }
         isProbing = true
-        mayProbeAt = clock.monotonic() + Self.probePeriod
+        mayProbeAt = now + Self.probePeriod
         probes &+= 1
         let number = probes
         output.ping(number, isAnswer: false)

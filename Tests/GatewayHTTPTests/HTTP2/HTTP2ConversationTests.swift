@@ -519,6 +519,24 @@ struct HTTP2ConversationTests {
         #expect(peer.fault((0..<11).flatMap { _ in TestFrame.data(1, 0) }) == .enhanceYourCalm)
     }
 
+    /// The end of a stream makes none of them useful where the stream has ended before.
+    @Test func contentThatIsEmptyOnAStreamThatIsOver() {
+        var peer = Peer.begun()
+        _ = peer.send(TestFrame.headers(1, isLast: false))
+        peer.conversation.streams.reset(0)
+        #expect(peer.fault((0..<10).flatMap { _ in TestFrame.data(1, 0, isLast: true) }) == nil)
+        #expect(peer.fault(TestFrame.data(1, 0, isLast: true)) == .enhanceYourCalm)
+    }
+
+    @Test(arguments: [0, 1])
+    func contentOfAStreamThatIsOverPaysForNothing(_ count: Int) {
+        var peer = Peer.begun()
+        _ = peer.send(TestFrame.headers(1, isLast: false))
+        peer.conversation.streams.reset(0)
+        let frames = TestFrame.data(1, count) + TestFrame.settings((4, 70_000))
+        #expect(peer.fault((0..<2000).flatMap { _ in frames }) == .enhanceYourCalm)
+    }
+
     @Test func aBlockWithoutEnd() {
         var peer = Peer.begun()
         let frames =
