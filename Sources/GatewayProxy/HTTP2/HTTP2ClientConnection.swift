@@ -184,6 +184,10 @@ final class HTTP2ClientConnection: ChannelDuplexHandler, DeadlineKeeper, Flushab
         clock.end()
         // First: a flush can make another stream writable, whose request is then flushed at once.
         isReading = false
+        if hasNewSettings {
+            hasNewSettings = false
+            for stream in openStreams { stream.windowGrew() }
+        }
         swap(&touched, &flushing)
         for stream in flushing { stream.flushRequest() }
         flushing.removeAll(keepingCapacity: true)
