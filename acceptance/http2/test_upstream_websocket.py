@@ -354,7 +354,7 @@ def test_a_route_that_is_taken_away_ends_it(make_socket_origin, serve):
 
 def connections():
     """Of this machine: local port, remote port, state, bytes that were not acknowledged, and bytes that were not read."""
-    with open("/proc/net/tcp") as table:
+    with open("/proc/net/tcp", encoding="ascii") as table:
         rows = [line.split() for line in table.readlines()[1:]]
     for row in rows:
         local, remote = (int(address.split(":")[1], 16) for address in row[1:3])
