@@ -776,6 +776,11 @@ extension SQLiteAuditLog {
         await repeatedly("old rows of the audit log were not removed") { [self] database in
             try prune(before: cutoff, at: now, in: database)
         }
+        // What was removed stands in the journal, with all pages of the indices, and that counts as used until it is cut.
+        await repeatedly("the journal of the audit log was not cut") { database in
+            _ = try Row.fetchAll(database, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+            return false
+        }
     }
 
     /// Other work gets its turn in between.

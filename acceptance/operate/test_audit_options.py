@@ -235,8 +235,16 @@ def who(gateway, *arguments, status=0):
     return json.loads(result.stdout)
 
 
-def test_who_used_a_credential(own_gateway):
-    gateway = own_gateway
+@pytest.fixture
+def two_credentials(make_gateway, origin):
+    """As `own_gateway`, where the routes share no secret."""
+    whole = config(origin, usage="request")
+    whole["routes"]["open"]["auth"] = {"strategy": "bearer", "token": f"{CANARY}-open"}
+    return fill(make_gateway(whole))
+
+
+def test_who_used_a_credential(two_credentials):
+    gateway = two_credentials
     gateway.stop()
     answer = who(gateway, "routes.api")
     assert [(group["name"], group["requests"]) for group in answer["groups"]] == [("laptop", 2)]
@@ -262,8 +270,8 @@ def test_who_used_a_credential(own_gateway):
     assert gateway.run("audit", "who", "routes.open", "--by", "clients").returncode == 2
 
 
-def test_the_admin_listener_says_who_used_it(own_gateway):
-    gateway = own_gateway
+def test_the_admin_listener_says_who_used_it(two_credentials):
+    gateway = two_credentials
     url = f"{gateway.admin_url}/api/audit/who/routes.open"
     total = lambda: requests.post(url, timeout=20).json().get("total", {}).get("requests")
     processes.wait_until(lambda: total() == 2, 30, lambda: f"the uses are in the log, not {total()}")
@@ -283,7 +291,10 @@ def test_refusals_are_told_apart(start_gateway, make_script):
         wire.head()
         wire.send(f"HTTP/1.1 {next(left)} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
 
-    gateway = start_gateway(config(make_script(steps), usage="minute"))
+    whole = config(make_script(steps), usage="minute")
+    # A token that can be replaced would be, after the 401.
+    whole["routes"]["api"]["auth"] = {"strategy": "bearer", "token": CANARY}
+    gateway = start_gateway(whole)
     assert [ask(gateway, "laptop") for _ in statuses] == statuses
     gateway.stop()
     groups = who(gateway, "routes.api", "--by", "status")["groups"]

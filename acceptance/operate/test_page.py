@@ -107,8 +107,13 @@ class TestWhatIsShown:
 
     def test_a_strip_for_each_credential(self, gateway, browser):
         assert gateway.run("token", "lock", "trial").returncode == 0
-        browser.open(gateway.admin_url)
-        browser.until("document.querySelector('#c-trial .strip .locked') && document.querySelector('#c-fixed .strip .odd')", 30)
+
+        def is_drawn():
+            # A page that is loaded in the second of the lock has nothing to draw yet.
+            browser.open(gateway.admin_url)
+            return browser.run("!!document.querySelector('#c-trial .strip .locked')")
+
+        wait_until(is_drawn, 30, "the lock is in the strip", pause=1)
         assert "locked 1×" in browser.run("document.querySelector('#c-trial summary').textContent")
         assert browser.run("document.querySelector('#c-trial .next').innerText") == "authgateway token unlock trial"
         browser.until("document.querySelector('#c-trial .state').innerText.includes('since')")

@@ -106,7 +106,7 @@ def test_a_refused_configuration_needs_a_person(gateway):
     gateway.file.write_text(gateway.file.read_text() + "\nunknown_key: 1\n")
     assert gateway.run("reload").returncode == 3
     whole = gateway.run("status")
-    assert whole.returncode == 1 and "needs a person: " in whole.stderr and "unknown_key" in whole.stdout, whole
+    assert whole.returncode == 1 and "needs a person: " in whole.stderr and "check its indentation" in whole.stdout, whole
     assert gateway.run("status", "open").returncode == 0, "the route does not need it"
 
 

@@ -133,7 +133,8 @@ class TestWithoutAReadableConfiguration:
     def test_a_reload_is_answered_with_the_mistake(self, gateway):
         result = self.ask(gateway, "reload")
         assert result.returncode == 3 and "the running configuration was kept" in result.stderr, result
-        assert self.ask(gateway, "status").returncode == 0
+        status = self.ask(gateway, "status")
+        assert status.returncode == 1 and "needs a person: configuration refused" in status.stderr, status
 
     def test_a_file_that_is_gone_is_one_that_cannot_be_read(self, gateway, elsewhere, runtime):
         gateway.file.unlink()
