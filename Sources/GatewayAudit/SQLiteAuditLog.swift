@@ -778,7 +778,9 @@ extension SQLiteAuditLog {
         }
         // What was removed stands in the journal, with all pages of the indices, and that counts as used until it is cut.
         await repeatedly("the journal of the audit log was not cut") { database in
-            _ = try Row.fetchAll(database, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+            if try Int.fetchOne(database, sql: "PRAGMA freelist_count") ?? 0 > 0 {
+                _ = try Row.fetchAll(database, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+            }
             return false
         }
     }
