@@ -11,7 +11,7 @@ import subprocess
 import pytest
 import requests
 from harness import processes
-from harness.configs import CANARY
+from harness.configs import BEARER, CANARY
 from harness.events import named
 from harness.gateway import command
 from harness.origin import RecordingOrigin
@@ -293,7 +293,7 @@ def test_refusals_are_told_apart(start_gateway, make_script):
 
     whole = config(make_script(steps), usage="minute")
     # A token that can be replaced would be, after the 401.
-    whole["routes"]["api"]["auth"] = {"strategy": "bearer", "token": CANARY}
+    whole["routes"]["api"]["auth"] = BEARER
     gateway = start_gateway(whole)
     assert [ask(gateway, "laptop") for _ in statuses] == statuses
     gateway.stop()
