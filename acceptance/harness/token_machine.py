@@ -130,8 +130,8 @@ def step(function):
         except NothingToDo:
             pass
         # The exceptions with which hypothesis ends an example are not failures.
-        except (Exception, pytest.fail.Exception):
-            self.fail()
+        except (Exception, pytest.fail.Exception) as error:
+            self.fail(error)
             raise
 
     return taken
@@ -201,8 +201,8 @@ class Tokens(Timed, RuleBasedStateMachine):
             self.gateway.start()
             self.bring(self.credentials["login"])
             self.check()
-        except BaseException:
-            self.fail()
+        except BaseException as error:
+            self.fail(error)
             self.gateway.process.kill()
             raise
 
@@ -217,9 +217,11 @@ class Tokens(Timed, RuleBasedStateMachine):
         answer = requests.get(self.sandbox["UPSTREAM_URL"] + "/echo", headers=fields, timeout=20)
         return answer.json()["authorization"]["credential"]
 
-    def fail(self):
+    def fail(self, error):
         self.has_failed = True
         type(self).failures += 1
+        # hypothesis reports only the failure of its last run, which may be another one.
+        print(f"\n{type(error).__name__}: {error}")
         print("\nThe steps of the example that failed:", *self.trace, sep="\n  ")
         print("The end of the log:", *self.gateway.text().splitlines()[-40:], sep="\n  ")
 
@@ -814,8 +816,8 @@ class Tokens(Timed, RuleBasedStateMachine):
                 leak = IN_CLEAR.search(content)
                 assert leak is None, f"in {path}: {leak}"
             assert "Fatal error" not in self.gateway.text()
-        except BaseException:
-            self.fail()
+        except BaseException as error:
+            self.fail(error)
             raise
         shutil.rmtree(self.gateway.folder)
 
