@@ -249,7 +249,7 @@ struct BoxJWTTests {
         guard case .failure(let failure) = try boxJWT(Self.block).interpret(refusal(Self.expired), in: &attempt) else {
             throw WrongKind()
         }
-        #expect(failure.problem.detail.contains("clock is 1800 s behind the authority's"))
+        #expect(failure.problem.detail.contains("clock is 1800 s behind the authorization server's"))
     }
 
     /// Every row of Box's table of errors that is not about a clock.

@@ -117,7 +117,7 @@ struct IssuedAssertionTests {
         #expect(failure.problem.kind == .credentialMisconfigured)
         #expect(
             failure.problem.detail.hasSuffix(
-                "it does not accept subject_token; has it expired, and does the authority trust its iss, sub and aud?"
+                "it does not accept subject_token; has it expired, and does the server trust its iss, sub and aud?"
             )
         )
     }

@@ -53,7 +53,7 @@ struct AuthorizationCodeLogin: LoginFlow {
         case .request(let request): return .exchange(request)
         case .impossible(let failure): return .refused(failure.problem, reason: "not_asked")
         case .run, .token:
-            let detail = "Only the authority exchanges a code."
+            let detail = "Only the authorization server exchanges a code."
             return .refused(GatewayProblem(.internalError, detail), reason: "not_asked")
         }
     }

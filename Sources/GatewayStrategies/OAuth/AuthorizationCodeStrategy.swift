@@ -200,7 +200,8 @@ struct AuthorizationCodeGrant: TokenGrant {
             // What is left of a token after a revocation (``StoredToken/revoked(generation:at:)``): no answer of the authority
             // ends a token of this grant for good.
             case true?: "The token was revoked by an operator"
-            case false?: "The authority gave no refresh token with the last login, so the token cannot be renewed"
+            case false?:
+                "The authorization server issued no refresh token with the last login, so the token cannot be renewed"
             }
         return TokenFailure(
             .loginRequired,

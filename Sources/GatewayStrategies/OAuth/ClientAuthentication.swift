@@ -146,7 +146,7 @@ struct ClientAuthentication: Sendable {
     var refusalAdvice: String? {
         guard case .basic(_, let encoding) = proof else { return nil }
         let other = encoding == .form ? Encoding.none : .form
-        return "check client_id, client_secret and client_auth. With client_auth: basic, some authorities want"
+        return "check client_id, client_secret and client_auth. With client_auth: basic, some servers require"
             + " client_auth_encoding: \(other.rawValue)."
     }
 

@@ -118,7 +118,7 @@ private struct JWTBearerGrant: OAuthGrant {
     }
 
     private static let errors = OAuthErrors(
-        authority: "The authority",
+        authority: "The authorization server",
         advice: [
             OAuthErrors.Advice(
                 code: "invalid_grant",
@@ -129,12 +129,12 @@ private struct JWTBearerGrant: OAuthGrant {
     )
 
     private static let issuedErrors = OAuthErrors(
-        authority: "The authority",
+        authority: "The authorization server",
         advice: [
             OAuthErrors.Advice(
                 code: "invalid_grant",
                 text:
-                    "it does not accept the assertion; has it expired, and does the authority trust its iss, sub and aud?"
+                    "it does not accept the assertion; has it expired, and does the server trust its iss, sub and aud?"
             )
         ]
     )

@@ -139,12 +139,12 @@ struct TokenExchangeGrant: BearerGrant {
     }
 
     private static let subjectErrors = OAuthErrors(
-        authority: "The authority",
+        authority: "The authorization server",
         advice: ["invalid_grant", "invalid_token", "invalid_request"].map {
             OAuthErrors.Advice(
                 code: $0,
                 text:
-                    "it does not accept subject_token; has it expired, and does the authority trust its iss, sub and aud?"
+                    "it does not accept subject_token; has it expired, and does the server trust its iss, sub and aud?"
             )
         },
         unsendableTypes: unsendableTypes
@@ -156,11 +156,11 @@ struct TokenExchangeGrant: BearerGrant {
     private static let parentAdvice = [
         OAuthErrors.Advice(
             code: "invalid_grant",
-            text: "it does not accept the parent's token, not even a new one: is it for this authority?"
+            text: "it does not accept the parent's token, not even a new one: is it for this server?"
         ),
         OAuthErrors.Advice(
             code: "invalid_token",
-            text: "it does not accept the parent's token, not even a new one: is it for this authority?"
+            text: "it does not accept the parent's token, not even a new one: is it for this server?"
         ),
         OAuthErrors.Advice(
             code: "invalid_target",
@@ -222,7 +222,7 @@ struct ExchangePoint: Sendable {
 /// What is particular about exchanging tokens of one authority.
 struct ExchangeTerms: Sendable {
     /// As messages begin with it.
-    var authority = "The authority"
+    var authority = "The authorization server"
     /// A token without scopes is not given.
     var requiresScopes = false
     /// A token may be for the item of a shared link.

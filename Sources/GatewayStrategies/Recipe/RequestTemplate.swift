@@ -158,7 +158,7 @@ struct RequestTemplate: Hashable, Sendable {
     var origin: Origin? { destination?.origin }
 
     /// For messages.
-    var host: String { origin?.host ?? "the authority" }
+    var host: String { origin?.host ?? "the authorization server" }
 
     func request(with values: [String: Secret]) throws(Template.MissingValue) -> TokenRequest? {
         let text = try url.filled(from: values, .percent)

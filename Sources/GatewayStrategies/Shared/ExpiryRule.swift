@@ -141,7 +141,7 @@ enum StatedTimes {
         let own = UnverifiedJWT(token)?.expiry(issuedAt: now)
         if [instant, seconds].contains(where: { $0 != nil && $0 != .null }) {
             let instead =
-                own != nil ? "its exp claim counts" : lifetime != nil ? "the configured lifetime counts" : unlimited
+                own != nil ? "its exp claim counts" : lifetime != nil ? "the configured lifetime applies" : unlimited
             remarks.append(
                 "the end of the token is neither a time with a zone nor a positive number of seconds; \(instead)"
             )

@@ -89,7 +89,8 @@ struct AssertionRepair {
             let seconds = (attempt.now.wall - date).components.seconds
             if abs(seconds) > 1 {
                 let relation = seconds > 0 ? "ahead of" : "behind"
-                detail += " This machine's clock is \(abs(seconds)) s \(relation) the authority's: set it (NTP)."
+                detail +=
+                    " This machine's clock is \(abs(seconds)) s \(relation) the authorization server's: set it (NTP)."
             }
         } else if complaint.isAboutTime {
             detail = "\(authority) does not accept the assertion's times: is this machine's clock right (NTP)?"

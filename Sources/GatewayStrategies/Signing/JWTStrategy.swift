@@ -78,7 +78,7 @@ private struct JWTGrant: TokenGrant {
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        let detail = "The gateway signs this token itself and asks no authority."
+        let detail = "The gateway signs this token itself and makes no token request."
         return .failure(TokenFailure(.terminal, problem: GatewayProblem(.internalError, detail)))
     }
 }

@@ -60,7 +60,7 @@ package struct SampleGrant: TokenGrant {
             return .failure(
                 TokenFailure(
                     .transient(retryAfter: nil),
-                    problem: GatewayProblem(.tokenTemporarilyUnavailable, "The authority sent no token.")
+                    problem: GatewayProblem(.tokenTemporarilyUnavailable, "The authorization server sent no token.")
                 )
             )
         }
@@ -83,7 +83,7 @@ package struct SampleGrant: TokenGrant {
                 .transient(retryAfter: wait),
                 problem: GatewayProblem(
                     .tokenTemporarilyUnavailable,
-                    "The authority is busy.",
+                    "The authorization server is busy.",
                     cause: cause,
                     retryAfter: wait
                 )
@@ -97,7 +97,11 @@ package struct SampleGrant: TokenGrant {
         }
         return TokenFailure(
             .terminal,
-            problem: GatewayProblem(.credentialMisconfigured, "The authority refused the client.", cause: cause)
+            problem: GatewayProblem(
+                .credentialMisconfigured,
+                "The authorization server refused the client.",
+                cause: cause
+            )
         )
     }
 

@@ -138,7 +138,7 @@ extension RevocationAnswer {
         if (200..<300).contains(reply.status) || reply.saysThatTheTokenIsUnknown {
             self = .revoked
         } else {
-            self = .failure(reply.refusalToRevoke(by: "The authority"))
+            self = .failure(reply.refusalToRevoke(by: "The authorization server"))
         }
     }
 }

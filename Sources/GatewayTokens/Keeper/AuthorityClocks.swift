@@ -39,7 +39,7 @@ package final class AuthorityClocks: TokenEndpoint {
         ]
         switch record.withLock({ $0.take(seconds, of: authority) }) {
         case .differs?: logger.warning("\(ClockSkew.advice(seconds) ?? "The clocks differ.")", metadata: metadata)
-        case .agrees?: logger.notice("The clock agrees with the authority's again", metadata: metadata)
+        case .agrees?: logger.notice("The clock agrees with the authorization server's again", metadata: metadata)
         case nil: break
         }
     }

@@ -174,7 +174,7 @@ package final class KeeperContext: Sendable {
 
     /// The problem if an operator had it sent and the server refused it.
     var restoredAndRefused: String {
-        "The refresh token of \(name) comes from a backup, and the authority no longer accepts it: it was spent after the"
+        "The refresh token of \(name) comes from a backup, and the authorization server no longer accepts it: it was used after the"
             + " backup, or it has expired. A new login is needed."
     }
 

@@ -164,7 +164,7 @@ extension TokenKeeper {
         let known = [renewer.record?.token.refreshToken, renewer.record?.previousRefreshToken]
         guard known.contains(token.refreshToken) || isPostponed else {
             let detail =
-                "The answer to the login had no usable access token, and the authority refused the refresh token in it."
+                "The answer to the login had no usable access token, and the authorization server refused the refresh token in it."
                 + " The earlier login of \(name) is used on."
             return .failure(GatewayProblem(.loginFailed, detail))
         }
@@ -227,7 +227,9 @@ extension TokenKeeper {
         let problem = await renewer.clear(after: highestGeneration)
         leave(&renewer)
         if let problem { return .failure(problem) }
-        return .success("\(name) is cleared: its token is forgotten here, and the authority was not told. \(sequel)")
+        return .success(
+            "\(name) is cleared: its token is forgotten here, and the authorization server was not told. \(sequel)"
+        )
     }
 
     /// What happens next, once there is no token.
@@ -258,7 +260,9 @@ extension TokenKeeper {
                 resume()
             }
             let told = isForgotten ? "The tokens are forgotten here all the same." : "The token is kept and still used."
-            guard var problem else { return .success("\(name) is revoked at the authority and forgotten. \(sequel)") }
+            guard var problem else {
+                return .success("\(name) is revoked at the authorization server and forgotten. \(sequel)")
+            }
             problem.detail += " \(told)"
             problem.hasTakenAway = isForgotten
             return .failure(problem)
@@ -357,7 +361,8 @@ extension TokenKeeper {
         let addition = kept == nil ? "" : ", and the earlier token is kept"
         problem.detail = "Nothing was imported\(addition). \(problem.detail)"
         if failure.mayPass {
-            problem.detail += " The authority may have seen the imported refresh token; import it again, or a new one."
+            problem.detail +=
+                " The authorization server may have seen the imported refresh token; import it again, or a new one."
         }
         return .failure(problem)
     }

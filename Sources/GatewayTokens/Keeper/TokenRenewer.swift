@@ -389,7 +389,7 @@ extension TokenRenewer {
             )
         } else if isUncertain {
             let detail =
-                "The answer to the last renewal of \(context.name) was lost or could not be used, and the authority no longer"
+                "The answer to the last renewal of \(context.name) was lost or could not be used, and the authorization server no longer"
                 + " accepts the refresh token. A new login is needed."
             failure = failure.replacing(detail: detail, command: failure.problem.command)
         }
@@ -1079,7 +1079,7 @@ extension TokenRenewer {
     private func irrevocable(_ reason: String) -> GatewayProblem {
         GatewayProblem(
             .requestRefused,
-            "The token of \(context.name) cannot be revoked. \(reason) To forget it here without telling the authority,"
+            "The token of \(context.name) cannot be revoked. \(reason) To forget it here without telling the authorization server,"
                 + " clear it.",
             command: GatewayCommand.line("token", "clear", context.name)
         )

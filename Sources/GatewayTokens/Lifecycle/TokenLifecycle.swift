@@ -391,7 +391,7 @@ extension TokenLifecycle where Waiter: Sendable {
     private var stormFailure: TokenFailure {
         TokenFailure(
             tooManyCalls: "The credential \(rules.name) caused more than \(rules.callsPerHour) token requests within an"
-                + " hour and is slowed down to one a minute. Does the upstream reject tokens that the authority just issued?"
+                + " hour and is slowed down to one per minute. Does the upstream reject tokens that the authorization server has just issued?"
         )
     }
 

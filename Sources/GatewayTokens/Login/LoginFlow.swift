@@ -175,13 +175,13 @@ package enum LoginRefusal: Error, Hashable, Sendable {
             "The answer does not belong to the login that was begun here (no state): somebody else sent it, or the address was"
                 + " not copied whole, in one line."
         case .wrongIssuer:
-            "The answer names another authority than the issuer of the configuration, or none."
+            "The response does not name the issuer in the configuration."
         case .denied("access_denied"):
-            "The login was denied at the authority (access_denied)."
+            "The login was denied at the authorization server (access_denied)."
         case .denied("other"):
-            "The authority refused the login with an error of its own."
+            "The authorization server refused the login with an unknown error code."
         case .denied(let code):
-            "The authority refused the login (\(code)): check client_id, redirect_uri and scopes."
+            "The authorization server refused the login (\(code)): check client_id, redirect_uri and scopes."
         case .incomplete(let missing):
             "There is no \(missing) in the address that the browser ended on."
         case .addressNeeded:

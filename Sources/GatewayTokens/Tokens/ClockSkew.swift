@@ -29,13 +29,13 @@ package enum ClockSkew {
     package static func advice(_ seconds: Int) -> String? {
         guard seconds.magnitude >= notableSeconds else { return nil }
         return
-            "The clock of this machine is \(words(seconds))'s. Signed assertions (JWT) may be refused, and the ends of tokens"
-            + " are misjudged. Set the clock: timedatectl set-ntp true"
+            "This machine's clock is \(words(seconds))'s. Signed assertions (JWT) may be refused, and the expiry of tokens"
+            + " is misjudged. Set the clock: timedatectl set-ntp true"
     }
 
-    /// Where our clock is: `8 s behind the authority`.
+    /// Where our clock is: `8 s behind the authorization server`.
     package static func words(_ seconds: Int) -> String {
-        "\(seconds.magnitude) s \(seconds > 0 ? "behind" : "ahead of") the authority"
+        "\(seconds.magnitude) s \(seconds > 0 ? "behind" : "ahead of") the authorization server"
     }
 }
 

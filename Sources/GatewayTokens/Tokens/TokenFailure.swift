@@ -120,7 +120,7 @@ extension TokenFailure {
     var operatorProblem: GatewayProblem {
         guard let said = authorityError?.description else { return problem }
         var quoting = problem
-        quoting.detail += " The authority said: \(said)"
+        quoting.detail += " The authorization server said: \(said)"
         return quoting
     }
 
@@ -336,7 +336,8 @@ extension TokenFailure {
     }
 
     static func endless(credential: String) -> TokenFailure {
-        let detail = "The authority of \(credential) led on for \(GrantAttempt.maximumSteps) answers without a token."
+        let detail =
+            "The authorization server of \(credential) sent \(GrantAttempt.maximumSteps) responses without a token."
         return TokenFailure(
             .transient(retryAfter: nil),
             problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
@@ -344,7 +345,8 @@ extension TokenFailure {
     }
 
     static func deadOnArrival(credential: String) -> TokenFailure {
-        let detail = "The token that the authority issued for \(credential) has expired already; are both clocks right?"
+        let detail =
+            "The token that the authorization server issued for \(credential) has already expired; are both clocks right?"
         return TokenFailure(
             .transient(retryAfter: nil),
             problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)

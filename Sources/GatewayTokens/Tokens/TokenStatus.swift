@@ -228,7 +228,8 @@ extension UnresolvedFailure {
             return ("\(page ?? "").", problem.command ?? commands.refresh)
         case .suspect:
             return (
-                "Check whether a firewall, a proxy or a portal answers for the authority; \(sequel).", commands.refresh
+                "Check whether a firewall, a proxy or a portal answers instead of the authorization server; \(sequel).",
+                commands.refresh
             )
         case .transient(let wait?) where failure.authorityError?.status != nil:
             // A call before that is refused, too, and may prolong the wait: no command is given.
@@ -267,7 +268,7 @@ extension UnresolvedFailure {
         // The network works: something answers.
         case .tokenEndpointUnreachable where failure.problem.hopError == .protocolError:
             "Check what answers at the token endpoint's address"
-        case .tokenEndpointUnreachable, .tokenEndpointTimeout: "Check the network and the authority's address"
+        case .tokenEndpointUnreachable, .tokenEndpointTimeout: "Check the network and the token endpoint's address"
         case .auditUnavailable: "Make the audit log writable"
         default: nil
         }

@@ -76,9 +76,9 @@ struct DevicePollingTests {
     }
 
     @Test mutating func anAnswerThatIsOfNoUseIsAFailureToo() throws {
-        _ = next(.answered(.unclear(Self.failure("The authority is busy."))), after: 90)
+        _ = next(.answered(.unclear(Self.failure("The authorization server is busy."))), after: 90)
         let end = try end(.waited, after: 100)
-        #expect(end.problem.detail.hasPrefix("The authority is busy.") && end.code == "busy")
+        #expect(end.problem.detail.hasPrefix("The authorization server is busy.") && end.code == "busy")
     }
 
     @Test mutating func aFailureThatPassedIsNotSaid() throws {
