@@ -437,11 +437,11 @@ struct AuthorizationCodeTests {
         #expect(
             try problems("oauth2_authorization_code", block).sorted() == [
                 "authorize_parameters: \"state\" is written by the strategy; it has a key of its own",
-                "authorize_url: must be https: a secret would be sent in clear (http is for loopback only)",
+                "authorize_url: must be https: a secret would be sent in the clear (http is for loopback only)",
                 "missing key \"token_url\"",
                 "parameters: \"code\" is written by the strategy; it has a key of its own",
                 "pkce: expected true or false, found \"yes\"",
-                "redirect_uri: must be https or on loopback: the code would be sent in clear",
+                "redirect_uri: must be https or on loopback: the code would be sent in the clear",
                 "scopes: a scope is visible ASCII without spaces; write each as an element of its own",
             ]
         )

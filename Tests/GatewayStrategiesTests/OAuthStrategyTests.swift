@@ -154,7 +154,7 @@ struct OAuthStrategyTests {
         ]
         #expect(
             try problems("oauth2_client_credentials", block) == [
-                "token_url: must be https: a secret would be sent in clear (http is for loopback only)",
+                "token_url: must be https: a secret would be sent in the clear (http is for loopback only)",
                 "missing key \"private_key\"",
                 "scopes: a scope is visible ASCII without spaces; write each as an element of its own",
                 "parameters: \"grant_type\" is written by the strategy; it has a key of its own",

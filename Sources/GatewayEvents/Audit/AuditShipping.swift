@@ -42,11 +42,11 @@ package struct AuditShipping: Hashable, Sendable {
         let waiting = "\(unshipped.counted("event")) \(unshipped == 1 ? "waits" : "wait")"
         guard isRequired else {
             return
-                "since \(failure.since.rfc3339) the database does not take the audit log (\(waiting)): \(failure.reason). "
-                + "They stay in the local log, and are sent once the database takes them"
+                "since \(failure.since.rfc3339) the database has not accepted the audit log (\(waiting)): \(failure.reason). "
+                + "They stay in the local log, and are sent once the database accepts them"
         }
         return
-            "since \(failure.since.rfc3339) events are not committed in the database (audit.store: postgres, \(waiting)), "
+            "since \(failure.since.rfc3339) events have not been committed to the database (audit.store: postgres, \(waiting)), "
             + "so \(effect): \(failure.reason)"
     }
 }

@@ -86,7 +86,7 @@ extension ConfigFields {
         } catch {
             switch error {
             case .notAbsolute: self.error(key, "expected an absolute URI such as http://127.0.0.1:8765/callback")
-            case .plaintext: self.error(key, "must be https or on loopback: the code would be sent in clear")
+            case .plaintext: self.error(key, "must be https or on loopback: the code would be sent in the clear")
             case .hasFragment: self.error(key, "must not contain a fragment (RFC 6749 §3.1.2)")
             case .hasQuery: self.error(key, "must not contain a query")
             }
