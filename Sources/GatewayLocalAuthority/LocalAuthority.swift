@@ -100,12 +100,12 @@ package final class LocalAuthority: LeafAuthority {
         } catch let error as StateError {
             throw error
         } catch {
-            throw StateError("the local authority in \(file.folder) cannot be used: \(error)")
+            throw StateError("the local CA in \(file.folder) cannot be used: \(error)")
         }
     }
 
     package func leaf(for host: String) throws(StateError) -> LeafCertificate {
-        guard let signer = signer(of: host) else { throw StateError("the local authority may not sign for \(host)") }
+        guard let signer = signer(of: host) else { throw StateError("the local CA may not sign for \(host)") }
         let key = P256.Signing.PrivateKey()
         do {
             let now = clock.now().wall

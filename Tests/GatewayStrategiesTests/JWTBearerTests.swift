@@ -132,7 +132,7 @@ struct JWTBearerTests {
                 "lifetime: must be between 1s and 1h",
                 "claims: missing key \"iss\"",
                 "claims.exp: is written by the strategy",
-                "claims.nested: expected a text, a number, true, false or a list of texts",
+                "claims.nested: expected a string, a number, true, false or a list of strings",
                 "unknown key \"private_key\"",
             ]
         )
