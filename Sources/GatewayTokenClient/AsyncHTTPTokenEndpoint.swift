@@ -88,7 +88,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         } catch {
             throw UnusableInput("\(path) cannot be read as PEM certificates")
         }
-        guard !certificates.isEmpty else { throw UnusableInput("\(path) holds no certificate") }
+        guard !certificates.isEmpty else { throw UnusableInput("\(path) contains no certificate") }
         return certificates
     }
 

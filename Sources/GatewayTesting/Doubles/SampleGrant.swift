@@ -107,7 +107,7 @@ package struct SampleGrant: TokenGrant {
 
     package func revocation(in attempt: GrantAttempt) -> RevocationStep {
         guard revokes, let token = attempt.held, let url = try? AuthorityURL("https://authority.example/revoke") else {
-            return .impossible("The strategy sample knows no endpoint that revokes a token.")
+            return .impossible("The strategy sample has no revocation endpoint.")
         }
         return .request(TokenRequest(url: url, body: .form([.init("token", token.access)])))
     }

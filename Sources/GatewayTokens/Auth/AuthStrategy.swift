@@ -177,7 +177,7 @@ extension TokenGrant {
 
 extension TokenGrant {
     package func revocation(in attempt: GrantAttempt) -> RevocationStep {
-        .impossible("The strategy \(identity.strategy) knows no endpoint that revokes a token.")
+        .impossible("The strategy \(identity.strategy) has no revocation endpoint.")
     }
 
     package func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer {

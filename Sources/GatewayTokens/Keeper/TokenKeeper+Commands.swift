@@ -60,7 +60,7 @@ extension TokenKeeper {
     }
 
     var busyProblem: GatewayProblem {
-        let detail = "The credential \(name) takes no commands now: the gateway is busy or shutting down."
+        let detail = "The credential \(name) accepts no commands now: the gateway is busy or shutting down."
         return GatewayProblem(.draining, detail)
     }
 
@@ -94,9 +94,9 @@ extension TokenKeeper {
         let seconds = Self.commandDeadline.wholeMilliseconds / 1000
         let what =
             command.hasBegun
-            ? "is still under way after \(seconds) s; the audit log will tell its end"
-            : "did not get its turn within \(seconds) s, and "
-                + (command.operation.isWithdrawal ? "is carried out as soon as it does" : "was dropped")
+            ? "is still running after \(seconds) s; the audit log will have its result"
+            : "did not start within \(seconds) s, and "
+                + (command.operation.isWithdrawal ? "runs as soon as it can" : "was dropped")
         let detail = "The command for the credential \(name) \(what)."
         command.finish(.failure(GatewayProblem(.tokenEndpointTimeout, detail)))
     }
@@ -165,7 +165,7 @@ extension TokenKeeper {
         guard known.contains(token.refreshToken) || isPostponed else {
             let detail =
                 "The answer to the login had no usable access token, and the authorization server refused the refresh token in it."
-                + " The earlier login of \(name) is used on."
+                + " The earlier login of \(name) stays in use."
             return .failure(GatewayProblem(.loginFailed, detail))
         }
         return .success("\(name) is logged in.")
@@ -259,7 +259,7 @@ extension TokenKeeper {
             } else {
                 resume()
             }
-            let told = isForgotten ? "The tokens are forgotten here all the same." : "The token is kept and still used."
+            let told = isForgotten ? "The tokens are forgotten here anyway." : "The token is kept and still used."
             guard var problem else {
                 return .success("\(name) is revoked at the authorization server and forgotten. \(sequel)")
             }
@@ -275,7 +275,7 @@ extension TokenKeeper {
     func take(_ imported: ImportedToken, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         let now = context.clock.now()
         guard imported.access != nil || context.grant.rotatesRefreshToken else {
-            let detail = "access_token is missing: \(name) cannot get one for a refresh token."
+            let detail = "access_token is missing: \(name) cannot get one with a refresh token."
             return .failure(GatewayProblem(.requestRefused, detail))
         }
         let token = context.grant.completing(TokenSet(imported, at: now.wall))
@@ -321,7 +321,7 @@ extension TokenKeeper {
             return .success(note(untried: "Another gateway tries it now."))
         case .withdrawn:
             leave(&renewer)
-            let detail = "What was imported for \(name) was taken away or replaced at another gateway at the same time."
+            let detail = "What was imported for \(name) was removed or replaced by another gateway at the same time."
             return .failure(GatewayProblem(.tokenTemporarilyUnavailable, detail))
         case .failed(let refusal):
             return await importFailed(refusal, of: imported, replacing: earlier, by: call, &renewer)

@@ -199,7 +199,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     package func cancel(_ ticket: CredentialTicket) {
         let waiter = decide { $0.withdraw(ticket) }
-        waiter?(.failure(GatewayProblem(.requestTimeout, "The request did not wait for the credential \(name).")))
+        waiter?(.failure(GatewayProblem(.requestTimeout, "The request stopped waiting for the credential \(name).")))
     }
 
     package func rejected(generation: Int, by demand: CredentialRequest) {
@@ -423,7 +423,7 @@ extension TokenKeeper {
             for waiter in waiters { waiter(.failure(problem)) }
             await reportStorm(problem, call)
         case .expiringSoon(let held):
-            warn("Ends soon", about: held)
+            warn("Expires soon", about: held)
             await context.note(announcement(.expiringSoon, of: held))
         case .expired(let held):
             var event = announcement(.expired, of: held)

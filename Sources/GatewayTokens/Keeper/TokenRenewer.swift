@@ -761,7 +761,7 @@ extension TokenRenewer {
         if pendingWrite != .none { await saveAgain() }
         guard pendingWrite == .none else {
             let detail =
-                "The token store did not take the change to \(context.name); the log says why. Repeat this when the store"
+                "The token store did not accept the change to \(context.name); the log says why. Repeat this when the store"
                 + " works again."
             return GatewayProblem(.storeUnavailable, detail)
         }
@@ -798,8 +798,8 @@ extension TokenRenewer {
         case .unavailable:
             let detail =
                 context.grant.rotatesRefreshToken
-                ? "The token store does not work, so the refresh token of \(context.name) is not spent."
-                : "The token store does not work, so the token of \(context.name) is not known."
+                ? "The token store is unavailable, so the refresh token of \(context.name) is not used."
+                : "The token store is unavailable, so the token of \(context.name) is not known."
             return TokenFailure(
                 .transient(retryAfter: nil),
                 problem: GatewayProblem(.storeUnavailable, detail)

@@ -228,7 +228,9 @@ extension TokenLifecycle where Waiter: Sendable {
     ) -> OnNeed {
         guard !isStopped else { return .refuse(Self.drainingProblem) }
         guard waiters.count < rules.maximumWaiters else {
-            return .refuse(GatewayProblem(.overloaded, "Too many requests wait for the credential \(rules.name)."))
+            return .refuse(
+                GatewayProblem(.overloaded, "Too many requests are waiting for the credential \(rules.name).")
+            )
         }
         if waiters.isEmpty { firstDemand = demand }
         waiters[ticket] = waiter

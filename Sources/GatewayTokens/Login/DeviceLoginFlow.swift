@@ -139,7 +139,7 @@ package struct DevicePolling: Hashable, Sendable {
             return End(problem: problem, reason: "timeout", code: nil)
         }
         var problem = lastFailure.problem
-        problem.detail += " The time for the code ended meanwhile. \(Self.advice)"
+        problem.detail += " The code has expired in the meantime. \(Self.advice)"
         return End(problem: problem, reason: lastFailure.reason, code: lastFailure.code)
     }
 }

@@ -165,14 +165,14 @@ package enum LoginRefusal: Error, Hashable, Sendable {
     package var words: String {
         switch self {
         case .unreadable:
-            "This is neither the address that the browser ended on nor a code."
+            "This is neither the address where the browser ended up nor a code."
         case .elsewhere(let expected):
-            "The browser ended on another address than expected: it has to begin with \(expected)."
+            "The browser ended up at a different address than expected: it must begin with \(expected)."
         case .wrongState:
-            "The answer does not belong to the login that was begun here (wrong state): it is from an older attempt, or"
+            "The response does not belong to the login that was started here (wrong state): it is from an earlier attempt, or"
                 + " somebody else sent it."
         case .missingState:
-            "The answer does not belong to the login that was begun here (no state): somebody else sent it, or the address was"
+            "The response does not belong to the login that was started here (no state): somebody else sent it, or the address was"
                 + " not copied whole, in one line."
         case .wrongIssuer:
             "The response does not name the issuer in the configuration."
@@ -183,9 +183,9 @@ package enum LoginRefusal: Error, Hashable, Sendable {
         case .denied(let code):
             "The authorization server refused the login (\(code)): check client_id, redirect_uri and scopes."
         case .incomplete(let missing):
-            "There is no \(missing) in the address that the browser ended on."
+            "There is no \(missing) in the address where the browser ended up."
         case .addressNeeded:
-            "Without PKCE a code alone is not enough: paste the whole address that the browser ended on."
+            "Without PKCE a code alone is not enough: paste the whole address where the browser ended up."
         }
     }
 }

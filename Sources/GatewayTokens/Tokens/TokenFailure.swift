@@ -186,7 +186,7 @@ extension TokenFailure {
 
     private var ways: String {
         let change =
-            "A changed configuration file is taken up by itself, and a changed secret file by `authgateway reload`; a changed"
+            "A changed configuration file is reloaded automatically, a changed secret file by `authgateway reload`; a changed"
             + " environment variable ({env:}) needs a restart."
         return "\(change) \(retry)"
     }
@@ -294,12 +294,13 @@ extension TokenFailure {
                         + " it should answer without Content-Encoding, or with gzip."
                 } ?? "\(place) sent a response that is not valid HTTP."
         case .unsendable:
-            let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
+            let detail =
+                "The token request of \(credential) cannot be written as HTTP: does a value contain a line break?"
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
             return
         case .missingAssertion:
             let missing = failure.missingAssertion
-            let reason = missing.map { "\($0.place): \($0.reason)" } ?? "it is not there"
+            let reason = missing.map { "\($0.place): \($0.reason)" } ?? "it is missing"
             let detail = "The assertion of \(credential) cannot be read: \(reason)."
             self.init(
                 .transient(retryAfter: nil),
@@ -314,8 +315,8 @@ extension TokenFailure {
     private static func detail(of error: GatewayProblem.HopError?, at place: String) -> String {
         switch error {
         case .certificateUntrusted:
-            "The certificate of \(place) is not trusted. If its CA is your own, add it to this machine's (update-ca-certificates)."
-        case .certificateNamesOther: "The certificate of \(place) does not name this host."
+            "The certificate of \(place) is not trusted. If it comes from your own CA, add that CA to this machine's (update-ca-certificates)."
+        case .certificateNamesOther: "The certificate of \(place) is for another host."
         case .handshakeTimeout: "\(place) did not finish the TLS handshake in time."
         case .handshakeFailed: "\(place) does not speak TLS on this port."
         default: "The TLS handshake with \(place) failed."

@@ -260,7 +260,7 @@ extension UnresolvedFailure {
             (200..<300).contains(status) || (400..<500).contains(status) && ![401, 408, 429].contains(status)
         else { return nil }
         let title = said.description.map { " (\"\($0)\")" } ?? ""
-        return "token_url answered an HTML page\(title) instead of JSON: check token_url, or the proxy in between"
+        return "token_url returned an HTML page\(title) instead of JSON: check token_url, or the proxy in between"
     }
 
     private var check: String? {

@@ -70,7 +70,7 @@ struct DevicePollingTests {
         let end = try end(.waited, after: 100)
         #expect(end.problem.kind == .tokenEndpointUnreachable)
         #expect(
-            end.problem.detail.hasPrefix("The authority refuses connections. The time for the code ended meanwhile.")
+            end.problem.detail.hasPrefix("The authority refuses connections. The code has expired in the meantime.")
         )
         #expect(end.reason == "no_answer" && end.code == "connection_refused")
     }
