@@ -136,7 +136,7 @@ struct BoxJWTTests {
             "app_settings: the passphrase does not open the private key"
         ),
         (settings(key: SampleKeys.p256), "app_settings: RS256 needs an RSA key"),
-        (settings(key: SampleKeys.rsa1024), "app_settings: the RSA key is too short: 2048 bits are the least"),
+        (settings(key: SampleKeys.rsa1024), "app_settings: the RSA key is too short: it needs at least 2048 bits"),
         (settings().replacing("\"clientID\":\"app\",", with: ""), "missing key \"client_id\""),
         (settings().replacing("\"clientSecret\":\"s+1\",", with: ""), "missing key \"client_secret\""),
     ])

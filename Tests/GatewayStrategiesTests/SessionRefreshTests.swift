@@ -311,7 +311,7 @@ struct SessionRefreshTests {
         ),
         (
             minimal(("expiry", "none"), ("lifetime", "10m")),
-            ["lifetime: has no effect with \"expiry: none\", with which a token is used until it is rejected"]
+            ["lifetime: has no effect with \"expiry: none\", where a token is used until it is rejected"]
         ),
     ]
 

@@ -60,7 +60,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
     private static func pageParameters(in fields: ConfigFields) -> [TokenRequest.Parameter] {
         let parameters = fields.stringMap("authorize_parameters") ?? []
         for (name, _) in parameters where ownPageParameters.contains(name) {
-            fields.error("authorize_parameters", "\"\(name)\" is written by the strategy; it has a key of its own")
+            fields.error("authorize_parameters", "\"\(name)\" is set by the strategy; use its own key")
         }
         return parameters.map { TokenRequest.Parameter($0.name, $0.value) }
     }
@@ -196,7 +196,7 @@ struct AuthorizationCodeGrant: TokenGrant {
     private func loginRequired(holding held: TokenSet?) -> TokenFailure {
         let what =
             switch held?.access.isEmpty {
-            case nil: "No person has logged in yet"
+            case nil: "Nobody has logged in yet"
             // What is left of a token after a revocation (``StoredToken/revoked(generation:at:)``): no answer of the authority
             // ends a token of this grant for good.
             case true?: "The token was revoked by an operator"

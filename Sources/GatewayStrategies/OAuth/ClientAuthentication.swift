@@ -86,7 +86,7 @@ struct ClientAuthentication: Sendable {
         case nil: proof = nil
         }
         if encoding == .none, let clientID, clientID.contains(":") {
-            fields.error("client_id", "must not contain \":\": it ends the id where nothing is encoded (RFC 7617)")
+            fields.error("client_id", "must not contain \":\", which ends the ID if nothing is encoded (RFC 7617)")
         }
         guard let clientID, let proof, fields.context.errorCount == errors else { return nil }
         self.clientID = clientID
@@ -129,7 +129,7 @@ struct ClientAuthentication: Sendable {
         let names = StandardNames.clientAuthentications
         guard let method = fields.choice("client_auth", of: Method.self, standardNames: names) else { return nil }
         guard method == .none else { return method }
-        if !allowsPublic { fields.error("client_auth", "this grant is for clients that prove who they are") }
+        if !allowsPublic { fields.error("client_auth", "this grant is for clients that authenticate") }
         if fields.has("client_secret") { fields.error("client_secret", "cannot be combined with client_auth: none") }
         return method
     }

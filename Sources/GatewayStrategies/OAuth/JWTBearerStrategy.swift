@@ -56,7 +56,7 @@ struct JWTBearerStrategy: AuthStrategy {
         }
         if method == ClientAuthentication.Method.assertion.rawValue {
             fields.know("client_id")
-            fields.error("client_auth", "here the token is given for the assertion; use body, basic, tls or none")
+            fields.error("client_auth", "here the token is issued for the assertion; use body, basic, tls or none")
             return nil
         }
         return ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true, ownsKey: true)

@@ -148,7 +148,7 @@ extension ConfigFields {
     func scopes() -> [String] {
         let scopes = strings("scopes") ?? []
         for scope in scopes where !Self.isScope(scope) {
-            error("scopes", "a scope is visible ASCII without spaces; write each as an element of its own")
+            error("scopes", "a scope is visible ASCII without spaces; write each as a separate list element")
         }
         return scopes
     }
@@ -166,14 +166,14 @@ extension ConfigFields {
     func extraParameters(own: Set<String> = [], refreshes: Bool = false) -> [TokenRequest.Parameter] {
         let scopeKey = refreshes ? "scopes, or refresh_parameters for the scope of a refresh" : "scopes"
         return parameters("parameters", own: own.union(["scope"])) { name in
-            name == "scope" ? "use \(scopeKey)" : "it has a key of its own"
+            name == "scope" ? "use \(scopeKey)" : "use its own key"
         }
     }
 
     /// `refresh_parameters`: whatever else the authority wants in the form of a refresh. Some want a scope, which no refresh has
     /// otherwise (RFC 6749 section 6).
     func refreshParameters() -> [TokenRequest.Parameter] {
-        parameters("refresh_parameters", own: ["refresh_token"]) { _ in "it has a key of its own" }
+        parameters("refresh_parameters", own: ["refresh_token"]) { _ in "use its own key" }
     }
 
     private func parameters(
@@ -185,7 +185,7 @@ extension ConfigFields {
         // Some authorities want a second secret there, and nothing but its name would tell.
         if let node = node(key) { context.hide(node) }
         for (name, _) in parameters where own.union(Self.ownParameters).contains(name) {
-            error(key, "\"\(name)\" is written by the strategy; \(advice(name))")
+            error(key, "\"\(name)\" is set by the strategy; \(advice(name))")
         }
         return parameters.map { TokenRequest.Parameter($0.name, $0.value) }
     }

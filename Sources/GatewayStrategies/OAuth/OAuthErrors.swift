@@ -109,8 +109,8 @@ struct OAuthErrors: Sendable {
             .terminal,
             problem: GatewayProblem(
                 .credentialMisconfigured,
-                "\(authority) gave a token whose token_type is not Bearer (\(name)), so it cannot be sent as one: have the "
-                    + "client set up for bearer tokens there.",
+                "\(authority) issued a token whose token_type is not Bearer (\(name)), so it cannot be sent as one: set up the "
+                    + "client for bearer tokens there.",
                 cause: GatewayProblem.Cause(httpStatus: status)
             )
         )

@@ -32,7 +32,7 @@ struct OAuthTokenResponse {
             throw BrokenAnswer(reason: "there is no access_token in it")
         }
         guard let token = IssuedToken.read(text) else {
-            throw BrokenAnswer(reason: "the access_token is too long or holds characters that no token may hold")
+            throw BrokenAnswer(reason: "the access_token is too long or contains characters that no token may contain")
         }
         accessToken = token
         // A token without a known end is still a token, and a pair that rotates must not be lost for it: some write 0

@@ -121,7 +121,7 @@ struct TokenExchangeGrant: BearerGrant {
 
     private func scopeFailure(_ reply: TokenReply, _ failure: TokenFailure) -> TokenFailure {
         let detail =
-            "\(authority) does not give these scopes for the parent's token (status \(reply.status)): does the parent hold all of "
+            "\(authority) does not issue these scopes for the parent's token (status \(reply.status)): does the parent have all of "
             + "scopes, and may it reach the resource?"
         return TokenFailure(
             .terminal,
@@ -131,7 +131,7 @@ struct TokenExchangeGrant: BearerGrant {
 
     private static let scopeAdvice = ["invalid_scope", "insufficient_scope", "unauthorized_client", "access_denied"].map
     {
-        OAuthErrors.Advice(code: $0, text: "the parent does not hold all of scopes, or may not exchange its token.")
+        OAuthErrors.Advice(code: $0, text: "the parent does not have all of scopes, or may not exchange its token.")
     }
 
     private static func errors(of authority: String) -> OAuthErrors {
@@ -164,7 +164,7 @@ struct TokenExchangeGrant: BearerGrant {
         ),
         OAuthErrors.Advice(
             code: "invalid_target",
-            text: "it does not know the resource, or gives no token for it: check resource."
+            text: "it does not know the resource, or issues no token for it: check resource."
         ),
     ]
 

@@ -108,7 +108,7 @@ struct Extraction: Hashable, Sendable {
         guard !bytes.isEmpty else { return nil }
         guard bytes.count <= Self.limitBytes, let text = String(validating: bytes, as: UTF8.self),
             text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" && $0 != "\u{FFFD}" })
-        else { throw BrokenAnswer(reason: "\(place) is too long, is not UTF-8, or holds control characters") }
+        else { throw BrokenAnswer(reason: "\(place) is too long, is not UTF-8, or contains control characters") }
         return Secret(text)
     }
 
@@ -149,7 +149,7 @@ struct Extraction: Hashable, Sendable {
         case .json(let pointer): "the value at \(pointer.text)"
         case .header(let name): "the header field \(name)"
         case .cookie(let name): "the cookie \(name)"
-        case .body: pattern == nil ? "the body" : "the part of the body that fits the regular expression"
+        case .body: pattern == nil ? "the body" : "the part of the body that matches the regular expression"
         }
     }
 }
@@ -211,6 +211,6 @@ extension Extraction {
             "A regular expression for the body, or for the header field. Its first group counts.",
             example: "'name=\"csrf\" value=\"([^\"]+)\"'"
         ),
-        "optional": KeyMeaning("Whether the response may lack it.", default: "false", example: "true"),
+        "optional": KeyMeaning("Whether the response may omit it.", default: "false", example: "true"),
     ]
 }

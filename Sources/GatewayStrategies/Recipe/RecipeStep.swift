@@ -82,7 +82,7 @@ struct RecipeStep: Sendable {
                 return nil
             }
             guard !reserved.contains(name) else {
-                own.error(name, "\"\(name)\" is a name already: of a value, a secret, or the token at hand")
+                own.error(name, "\"\(name)\" is already the name of a value, a secret or the current token")
                 return nil
             }
             return Extraction(name, in: own).map { Output(name: name, extraction: $0) }
@@ -158,7 +158,7 @@ extension RecipeStep {
             example: "success: [200]\nterminal: [400, 410]"
         ),
         "success": KeyMeaning(
-            "A value in a JSON response that tells a success, for APIs that answer 200 to everything.",
+            "A value in a JSON response that means success, for APIs that answer 200 to everything.",
             example: "{json: /ok, equals: true}"
         ),
         "outputs": KeyMeaning(

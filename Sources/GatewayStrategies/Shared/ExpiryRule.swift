@@ -35,7 +35,7 @@ struct ExpiryRule: Hashable {
         if source == .none, fields.has("lifetime") {
             fields.error(
                 "lifetime",
-                "has no effect with \"expiry: none\", with which a token is used until it is rejected"
+                "has no effect with \"expiry: none\", where a token is used until it is rejected"
             )
         }
         if source == .fixed, !fields.has("lifetime") {
@@ -141,9 +141,9 @@ enum StatedTimes {
         let own = UnverifiedJWT(token)?.expiry(issuedAt: now)
         if [instant, seconds].contains(where: { $0 != nil && $0 != .null }) {
             let instead =
-                own != nil ? "its exp claim counts" : lifetime != nil ? "the configured lifetime applies" : unlimited
+                own != nil ? "its exp claim applies" : lifetime != nil ? "the configured lifetime applies" : unlimited
             remarks.append(
-                "the end of the token is neither a time with a zone nor a positive number of seconds; \(instead)"
+                "the expiry of the token is neither a time with a zone nor a positive number of seconds; \(instead)"
             )
         }
         return own ?? lifetime.map { now + $0 }

@@ -87,7 +87,7 @@ struct JWTSigner: Sendable {
             do {
                 return .rsa(try _RSA.Signing.PrivateKey(derRepresentation: bytes))
             } catch CryptoKitError.incorrectParameterSize {
-                throw UnusableInput("the RSA key is too short: 2048 bits are the least")
+                throw UnusableInput("the RSA key is too short: it needs at least 2048 bits")
             } catch {
                 throw other("an RSA key", for: algorithm)
             }
@@ -240,7 +240,7 @@ extension ConfigFields {
             return nil
         }
         guard let thumbprint = CertificateThumbprint.sha256(ofFirstIn: pem) else {
-            error(key, "holds no certificate that can be read")
+            error(key, "contains no readable certificate")
             return nil
         }
         return thumbprint

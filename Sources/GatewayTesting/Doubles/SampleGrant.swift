@@ -43,7 +43,7 @@ package struct SampleGrant: TokenGrant {
             return .request(TokenRequest(url: url, body: .form([.init("grant_type", "client_credentials")])))
         }
         guard let refreshToken = attempt.held?.refreshToken else {
-            let problem = GatewayProblem(.loginRequired, "No person has logged in yet.")
+            let problem = GatewayProblem(.loginRequired, "Nobody has logged in yet.")
             return .impossible(TokenFailure(.loginRequired, problem: problem))
         }
         let form: [TokenRequest.Parameter] = [
