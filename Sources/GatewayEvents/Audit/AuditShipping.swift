@@ -13,9 +13,9 @@ package struct AuditShipping: Hashable, Sendable {
         }
     }
 
-    /// Events may wait for the database for so long before somebody is told.
+    /// How long events may wait for the database before operators are told.
     package static let patience: Duration = .seconds(60)
-    /// The same where no token is used before its event is in the database.
+    /// ``patience`` if no token is used before its event is in the database.
     private static let requiredPatience: Duration = .seconds(5)
 
     /// Events that the database does not have yet.
@@ -83,7 +83,7 @@ package enum ShippedChain {
         package var removedTo: Link?
         /// The hash of the row that is the copy's head; nil where the log does not have it.
         package var hashAtHead: String?
-        /// The same of the copy's last checkpoint.
+        /// The hash of the copy's last checkpoint; nil if the log does not have it.
         package var hashOfCheckpoint: String?
 
         package init(end: Link, removedTo: Link? = nil, hashAtHead: String? = nil, hashOfCheckpoint: String? = nil) {

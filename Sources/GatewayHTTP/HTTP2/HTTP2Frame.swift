@@ -43,7 +43,7 @@ package struct HTTP2Flags: OptionSet, Hashable, Sendable {
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
     package static let endStream = HTTP2Flags(rawValue: 0x01)
-    /// Of SETTINGS and PING.
+    /// On SETTINGS and PING; the same bit as ``endStream``.
     package static let acknowledgement = HTTP2Flags(rawValue: 0x01)
     package static let endHeaders = HTTP2Flags(rawValue: 0x04)
     package static let padded = HTTP2Flags(rawValue: 0x08)

@@ -133,7 +133,7 @@ struct Extraction: Hashable, Sendable {
             }
         case .header(let name):
             let values = reply.fields.filter { $0.name.lowercased() == name.lowercased() }.map { Array($0.value.utf8) }
-            // Of several fields, the first in which the pattern finds something.
+            // If the field comes several times, the first value that the pattern matches.
             return values.first { pattern?.firstMatch(in: $0) != nil } ?? values.first
         case .cookie(let name): return ReceivedCookies(reply, from: url, at: now).value(of: name)
         case .body:

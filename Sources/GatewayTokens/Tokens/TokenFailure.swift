@@ -48,7 +48,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
             }
     }
 
-    /// The same failure with another text, and another command for the person who has to act.
+    /// This failure with another detail, and another command to run.
     package func replacing(detail: String, command: String?) -> TokenFailure {
         var changed = self
         changed.problem.detail = detail
@@ -151,7 +151,7 @@ extension TokenFailure {
         case .terminal:
             guard problem.kind == .credentialMisconfigured, problem.command == nil else { return self }
             if let wrong = blamedSetting {
-                // The same request would get the same answer.
+                // The same request would get the same response.
                 var advised = adding(advice: ways, command: GatewayCommand.line("reload"))
                 advised.remedy = "Correct \(wrong) in the configuration file, then reload"
                 return advised
