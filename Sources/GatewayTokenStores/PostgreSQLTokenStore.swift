@@ -7,7 +7,7 @@ import Synchronization
 
 /// Keeps tokens in a PostgreSQL database that many gateways share, each row encrypted.
 ///
-/// Each call is one short statement, and a transaction of its own: no transaction lasts over a call to an authority, and a pooler
+/// Each call is one short statement, and a transaction of its own: no transaction lasts over a call to a server, and a pooler
 /// in between may hand out a connection per transaction. Leases are compared with the database's clock alone.
 package final class PostgreSQLTokenStore: TokenStore {
     private struct State {

@@ -56,7 +56,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
     var behavior: AuthBehavior { .token(grant) }
     var clientTLS: ClientTLS? { grant.flow.client.clientTLS }
 
-    /// `authorize_parameters`: whatever else the authority wants in the address of the page.
+    /// `authorize_parameters`: whatever else the authorization server wants in the address of the page.
     private static func pageParameters(in fields: ConfigFields) -> [TokenRequest.Parameter] {
         let parameters = fields.stringMap("authorize_parameters") ?? []
         for (name, _) in parameters where ownPageParameters.contains(name) {

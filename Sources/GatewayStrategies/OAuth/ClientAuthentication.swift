@@ -25,7 +25,7 @@ struct ClientAuthentication: Sendable {
     enum Encoding: String, CaseIterable {
         /// As RFC 6749 section 2.3.1 says.
         case form
-        /// As RFC 7617 alone has it: some authorities compare what they receive without decoding it.
+        /// As RFC 7617 alone has it: some authorization servers compare what they receive without decoding it.
         case none
     }
 
@@ -142,7 +142,7 @@ struct ClientAuthentication: Sendable {
         }
     }
 
-    /// What to check where the authority does not accept the client; nil where there is nothing special about it.
+    /// What to check where the authorization server does not accept the client; nil where there is nothing special about it.
     var refusalAdvice: String? {
         guard case .basic(_, let encoding) = proof else { return nil }
         let other = encoding == .form ? Encoding.none : .form
@@ -184,9 +184,9 @@ struct ClientAuthentication: Sendable {
         return request
     }
 
-    /// What to do about the answer to a request whose proof the authority's clock refuses; nil when it is not about that.
+    /// What to do about the answer to a request whose proof the authorization server's clock refuses; nil when it is not about that.
     ///
-    /// - Parameter sign: Makes the request anew in an attempt whose time is that of the authority.
+    /// - Parameter sign: Makes the request anew in an attempt whose time is that of the authorization server.
     func repair(
         after reply: TokenReply,
         in attempt: GrantAttempt,

@@ -45,7 +45,7 @@ struct JWTBearerStrategy: AuthStrategy {
     var behavior: AuthBehavior { .token(grant) }
     var clientTLS: ClientTLS? { grant.client.authentication?.clientTLS }
 
-    /// Most authorities need none: the assertion says who asks.
+    /// Most authorization servers need none: the assertion says who asks.
     private static func authentication(in fields: ConfigFields, tokenURL: AuthorityURL?) -> ClientAuthentication? {
         guard ClientAuthentication.isNamed(in: fields, ownsKey: true) else { return nil }
         let method = fields.scalar("client_auth")?.scalar.text

@@ -3,7 +3,7 @@ import GatewayTokens
 
 /// What the answers of one token endpoint mean (RFC 6749 §5), and what a person can do about the bad ones.
 ///
-/// The authority's own words choose the advice; they are never repeated.
+/// The authorization server's own words choose the advice; they are never repeated.
 struct OAuthErrors: Sendable {
     struct Advice: Sendable {
         let code: String
@@ -12,12 +12,12 @@ struct OAuthErrors: Sendable {
         let text: String
     }
 
-    /// Who answered, as a sentence begins: `Box`, `The authority`.
+    /// Who answered, as a sentence begins: `Box`, `The authorization server`.
     let authority: String
     /// The first that fits is given, so those with a marker stand before those without.
     let advice: [Advice]
     /// Values of `token_type`, in lower case, of tokens that cannot be sent behind `Bearer`. Any other value is taken:
-    /// authorities write `BearerToken`, `bot` or nothing, and the token is spent by the time that this is read.
+    /// authorization servers write `BearerToken`, `bot` or nothing, and the token is spent by the time that this is read.
     let unsendableTypes: Set<String>
     /// Where the client is refused; nil for what is said of any client.
     private var clientAdvice: String?
@@ -149,7 +149,7 @@ struct OAuthErrors: Sendable {
     }
 
     /// A refusal of the request, where the refresh token may have ended as well: the login comes first, because the request has
-    /// worked before. Unchanged where the authority's words say what is wrong with the request.
+    /// worked before. Unchanged where the authorization server's words say what is wrong with the request.
     func orLogin(_ failure: TokenFailure, _ reply: TokenReply) -> TokenFailure {
         let code = failure.problem.cause?.code ?? "other"
         guard advice(code, reply)?.marker == nil else { return failure }

@@ -3,7 +3,7 @@ import GatewayHTTP
 import GatewayTokens
 
 /// Obtains an access token with a person's user name and password (RFC 6749 §4.3). Renews it with the refresh token,
-/// if the authority issued one.
+/// if the authorization server issued one.
 struct PasswordStrategy: AuthStrategy {
     static let kind = "oauth2_password"
     static let otherNames = ["password", "ropc"]

@@ -97,7 +97,7 @@ struct TokenExchangeGrant: BearerGrant {
         return lacksScopes(reply) ? .failure(scopeFailure(reply, failure)) : answer
     }
 
-    /// Whether the authority says that the parent's token is no longer valid. A bare 401 does not: Box answers so when the
+    /// Whether the authorization server says that the parent's token is no longer valid. A bare 401 does not: Box answers so when the
     /// parent lacks a scope, and renewing it would change nothing.
     private func refusesParent(_ reply: TokenReply) -> Bool {
         let answer = reply.document
@@ -173,8 +173,8 @@ struct TokenExchangeGrant: BearerGrant {
         [AuthorityEndpoint](point?.url, point?.revocation?.url) + (parent?.authorityEndpoints ?? [])
     }
 
-    /// The parent's authority ends the token as it would end the parent's own. A token that another one gave is not for the
-    /// parent's authority to see.
+    /// The parent's authorization server ends the token as it would end the parent's own. A token that another one gave is not for the
+    /// parent's authorization server to see.
     func revocation(in attempt: GrantAttempt) -> RevocationStep {
         endsWithParents?.revocation(in: attempt) ?? (point?.revocation).step(as: point?.client, in: attempt)
     }
@@ -219,7 +219,7 @@ struct ExchangePoint: Sendable {
     var revocation: RevocationEndpoint?
 }
 
-/// What is particular about exchanging tokens of one authority.
+/// What is particular about exchanging tokens of one authorization server.
 struct ExchangeTerms: Sendable {
     /// As messages begin with it.
     var authority = "The authorization server"

@@ -112,7 +112,7 @@ struct Extraction: Hashable, Sendable {
         return Secret(text)
     }
 
-    /// Whether the answer holds it, and there is no telling what the authority meant.
+    /// Whether the answer holds it, and there is no telling what the authorization server meant.
     func isDamaged(in json: JSONValue?) -> Bool {
         guard case .json(let pointer) = source else { return false }
         return json.flatMap(pointer.value(in:))?.isDamaged ?? false

@@ -89,7 +89,7 @@ struct RecipeStep: Sendable {
         }
     }
 
-    /// A page on the way to a token, a form for example: nothing is asked of an authority there.
+    /// A page on the way to a token, a form for example: nothing is asked of an authorization server there.
     var onlyReads: Bool {
         request.method == .get && !outputs.contains { $0.name == "token" || $0.name == "renewal" }
     }
@@ -99,11 +99,11 @@ struct RecipeStep: Sendable {
         /// With what was found all the same.
         case broken(BrokenAnswer, [String: Secret])
         case transient
-        /// - isFinal: The recipe says that the authority no longer knows what was presented.
+        /// - isFinal: The recipe says that the authorization server no longer knows what was presented.
         case refused(isFinal: Bool)
     }
 
-    /// What an answer means that refuses a refresh: what the recipe says, or else what authorities mean by it.
+    /// What an answer means that refuses a refresh: what the recipe says, or else what authorization servers mean by it.
     func refreshError(_ reply: TokenReply) -> RefreshError {
         // A 2xx without an error was refused by the recipe's own test.
         let error = RefreshError(reply) ?? .refused

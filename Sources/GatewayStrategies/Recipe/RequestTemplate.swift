@@ -2,7 +2,7 @@ import GatewayConfiguration
 import GatewayHTTP
 import GatewayTokens
 
-/// A request to an authority with names in it: `{method, url, headers, basic, body}`.
+/// A request to an authorization server with names in it: `{method, url, headers, basic, body}`.
 struct RequestTemplate: Hashable, Sendable {
     enum Body: Hashable, Sendable {
         case none

@@ -46,7 +46,7 @@ struct JWTSigner: Sendable {
     }
 
     let algorithm: Algorithm
-    /// `kid`; which of several keys the authority is to verify with.
+    /// `kid`; which of several keys the authorization server is to verify with.
     let keyID: String?
     /// `x5t#S256`; which certificate holds the public key (RFC 7515 §4.1.8).
     var certificateThumbprint: String?

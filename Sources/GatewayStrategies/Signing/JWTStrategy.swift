@@ -2,7 +2,7 @@ import GatewayConfiguration
 import GatewayHTTP
 import GatewayTokens
 
-/// Signs a JSON web token (RFC 7519) that is itself the token for the upstream. No authority is asked.
+/// Signs a JSON web token (RFC 7519) that is itself the token for the upstream. No authorization server is asked.
 struct JWTStrategy: AuthStrategy {
     static let kind = "jwt"
     static let otherNames = ["self_signed_jwt"]

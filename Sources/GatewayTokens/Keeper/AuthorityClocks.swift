@@ -2,7 +2,7 @@ package import GatewayHTTP
 package import Logging
 import Synchronization
 
-/// Sends token requests as the endpoint behind it does, and measures how far each authority's clock is from ours.
+/// Sends token requests as the endpoint behind it does, and measures how far each authorization server's clock is from ours.
 package final class AuthorityClocks: TokenEndpoint {
     private let endpoint: any TokenEndpoint
     private let clock: any GatewayClock
@@ -28,7 +28,7 @@ package final class AuthorityClocks: TokenEndpoint {
         }
     }
 
-    /// The largest difference to these authorities, theirs minus ours; nil when it is unknown, or when the clocks agree.
+    /// The largest difference to these authorization servers, theirs minus ours; nil when it is unknown, or when the clocks agree.
     package func skewSeconds(of authorities: [AuthorityEndpoint]) -> Int? {
         record.withLock { $0.seconds(of: authorities.map(\.origin)) }
     }

@@ -202,7 +202,7 @@ package final class SubjectCallLimit: Sendable {
         calls.withLock { $0.expect(token, renewedBy: policy) }
     }
 
-    /// Takes that the authority has given a subject a token.
+    /// Takes that the authorization server has given a subject a token.
     func passwordWorked() { password.withLock { $0.worked() } }
 
     /// See ``SharedPassword/failed(_:hadToken:)``.

@@ -5,17 +5,17 @@ package protocol DeviceLoginFlow: Sendable {
     /// Asks for a code.
     func begin(nonce: String, at now: Moment) -> Result<TokenRequest, GatewayProblem>
 
-    /// What the authority answered to that.
+    /// What the authorization server answered to that.
     func code(in reply: TokenReply, at now: Moment) -> Result<DeviceCode, GatewayProblem>
 
     /// Asks for the token.
     func poll(_ code: DeviceCode, nonce: String, at now: Moment) -> Result<TokenRequest, GatewayProblem>
 
-    /// What the authority answered to that.
+    /// What the authorization server answered to that.
     func interpret(_ reply: TokenReply, at now: Moment) -> DeviceLoginStep
 }
 
-/// What an authority gave for a login on another device.
+/// What an authorization server gave for a login on another device.
 package struct DeviceCode: Hashable, Sendable {
     /// Proves that the token is asked for by the program that asked for the code.
     package let deviceCode: Secret

@@ -5,7 +5,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package enum Class: Hashable, Sendable {
         /// Try again with back-off; a live token is still served.
         case transient(retryAfter: Duration?)
-        /// A firewall or a portal may have answered in the authority's place. The refresh token is kept and tried again.
+        /// A firewall or a portal may have answered in the authorization server's place. The refresh token is kept and tried again.
         case suspect
         /// No further calls until the configuration, the secret or the login changes, unless ``isRetried``.
         case terminal
@@ -25,9 +25,9 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package private(set) var reason: String
     /// What a person has to do, without a full stop, where more is known than the kind says.
     package private(set) var remedy: String?
-    /// What the authority said; for operators alone.
+    /// What the authorization server said; for operators alone.
     package var authorityError: AuthorityError?
-    /// Drop the stored token: the authority no longer knows it.
+    /// Drop the stored token: the authorization server no longer knows it.
     package var clearsToken: Bool
     /// A failure that waits for a person, and that the gateway all the same tries again by itself, in growing intervals.
     ///
@@ -89,7 +89,7 @@ extension TokenFailure {
         }
     }
 
-    /// The authority does not accept the refresh token any more, as ``RefreshError/endsRefreshToken`` says of an answer.
+    /// The authorization server does not accept the refresh token any more, as ``RefreshError/endsRefreshToken`` says of an answer.
     package var endsRefreshToken: Bool {
         switch `class` {
         case .transient, .suspect, .loginLikely: false
@@ -116,7 +116,7 @@ extension TokenFailure {
         return escalated
     }
 
-    /// The problem with the authority's words, for the answer to an operator. No client is sent it.
+    /// The problem with the authorization server's words, for the answer to an operator. No client is sent it.
     var operatorProblem: GatewayProblem {
         guard let said = authorityError?.description else { return problem }
         var quoting = problem
@@ -200,9 +200,9 @@ extension TokenFailure {
 
 /// What an answer without a token means.
 extension TokenFailure {
-    /// An answer to a refresh that no authority is known to give.
+    /// An answer to a refresh that no authorization server is known to give.
     ///
-    /// - Parameter authority: As a sentence begins: `Box`, `The authority`.
+    /// - Parameter authority: As a sentence begins: `Box`, `The authorization server`.
     package init(suspect reply: TokenReply, from authority: String) {
         let code = OAuthErrorCode.allowListed(RefreshError.code(in: reply))
         self.init(
@@ -237,9 +237,9 @@ extension TokenFailure {
     /// An answer that says nothing about the credential: a later one may bring the token.
     ///
     /// - Parameters:
-    ///   - authority: As a sentence begins: `Box`, `The authority`.
+    ///   - authority: As a sentence begins: `Box`, `The authorization server`.
     ///   - code: An OAuth error code from the allow-list.
-    ///   - wait: How long the authority wants to be left alone.
+    ///   - wait: How long the authorization server wants to be left alone.
     package static func transient(authority: String, status: Int, code: String? = nil, wait: Duration?) -> TokenFailure
     {
         TokenFailure(

@@ -31,7 +31,7 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var obtainedAt: String?
     package var expiresAt: String?
     package var remainingSeconds: Int?
-    /// When the refresh token ends unless it is used, or a token without a refresh token, RFC 3339; nil when the authority did
+    /// When the refresh token ends unless it is used, or a token without a refresh token, RFC 3339; nil when the authorization server did
     /// not say.
     /// Named as in the JSON of the admin API, `renewal_expires_at`.
     package var renewalExpiresAt: String?
@@ -46,9 +46,9 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var action: String?
     /// Set from the first failed call until a token is obtained, also while a live token is still served.
     package var failing: Failing?
-    /// What the authority said when it last gave no token; kept as long as ``failing``.
+    /// What the authorization server said when it last gave no token; kept as long as ``failing``.
     package var authorityError: AuthorityError?
-    /// The authority's clock minus ours; nil when unknown, or when the clocks agree.
+    /// The authorization server's clock minus ours; nil when unknown, or when the clocks agree.
     package var clockSkewSeconds: Int?
     /// Whether a person can log in for it.
     package var canLogIn = false
