@@ -248,7 +248,7 @@ extension TokenKeeper {
         switch renewer.revocation {
         case .nothing:
             dropDescendantsForOperator()
-            return .success("\(name) holds no token: there is nothing to revoke.")
+            return .success("\(name) has no token, so there is nothing to revoke.")
         case .impossible(let problem): return .failure(problem)
         case .starts(let starts):
             suspend()

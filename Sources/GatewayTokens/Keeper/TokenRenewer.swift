@@ -954,7 +954,7 @@ extension TokenRenewer {
     private mutating func reportLoss(of entry: TokenEntry) async {
         stored.load(entry)
         context.logger.error(
-            "The token store holds an earlier record than before; the later token is stored again",
+            "The token store went back to an earlier record; the later token is stored again",
             metadata: ["gateway.credential": "\(context.name)"]
         )
         var event = context.event(.storeFailed, generation: record?.generation)
