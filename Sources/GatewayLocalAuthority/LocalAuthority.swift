@@ -12,7 +12,7 @@ import X509
 /// Its keys can sign for nothing else: a root signs one intermediate for each host, which is constrained to that host, and the key of
 /// the root is thrown away. A host that is new gets a second root beside the first.
 package final class LocalAuthority: LeafAuthority {
-    /// Before it ends, a root has a successor, which people have to trust first.
+    /// Before it expires, a root has a successor, which people have to trust first.
     package static let overlap: Duration = .seconds(14 * 86_400)
 
     private struct Signer: Sendable {

@@ -367,7 +367,7 @@ struct GitHubAppGrant: TokenGrant {
         }
     }
 
-    /// GitHub answers 401 to a token that has ended.
+    /// GitHub answers 401 to a token that has expired.
     func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer {
         reply.status == 401 ? .revoked : RevocationAnswer(reply)
     }

@@ -86,7 +86,7 @@ struct ExpiryRule: Hashable {
     }
 }
 
-/// When a token ends, as answers write it.
+/// When a token expires, as responses write it.
 enum StatedTimes {
     /// An instant: RFC 3339 and what is close to it, the date format of HTTP, or seconds since 1970 (milliseconds when there are
     /// that many).
@@ -115,7 +115,7 @@ enum StatedTimes {
     /// of seconds.
     private static let earliest = UnixTime(seconds: 1_000_000_000)
 
-    /// When a token ends: what its answer states, or else its own `exp` claim, or else what the configuration expects.
+    /// When a token expires: what its response states, or else its own `exp` claim, or else what the configuration expects.
     ///
     /// A statement that cannot be read is remarked upon and counts as none: the token itself is good.
     ///

@@ -102,7 +102,7 @@ extension GrantAttempt {
 
 extension RefreshError {
     /// Whether an error that blames the request may as well be the end of the refresh token: the same request has worked before.
-    /// Xee answers `invalid_request` to a refresh token that has ended (github.com/xee-lab/xee-api-docs/issues/82).
+    /// Some servers answer `invalid_request` to a refresh token that has expired (github.com/xee-lab/xee-api-docs/issues/82).
     package func mayEndLogin(in attempt: GrantAttempt) -> Bool { self == .request && attempt.hasWorked }
 
     /// Whether the grant asks for a token anew within the same attempt, with what the configuration holds.

@@ -47,7 +47,7 @@ package enum DeviceLoginStep: Hashable, Sendable {
     case refused(GatewayProblem, reason: String)
 }
 
-/// When the gateway asks for the token of a login on another device, and when that login ends (RFC 8628 section 3.5).
+/// When the gateway asks for the token of a login on another device, and when that login expires (RFC 8628 section 3.5).
 package struct DevicePolling: Hashable, Sendable {
     package enum Event: Hashable, Sendable {
         case started

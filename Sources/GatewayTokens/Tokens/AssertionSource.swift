@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// Where a statement about the gateway is, which others sign and replace before it ends (RFC 7521 section 4.2): the token
+/// Where a statement about the gateway is, which others sign and replace before it expires (RFC 7521 section 4.2): the token
 /// of a workload identity.
 package enum AssertionSource: Hashable, Sendable {
     /// The absolute path of a file, such as the token of a Kubernetes service account.

@@ -212,8 +212,7 @@ extension AuthorityError {
 /// Error codes of authorization servers that may be repeated in logs, the audit table and problem documents.
 ///
 /// RFC 6749 §4.1.2.1 and §5.2, RFC 6750 §3.1, RFC 8628 §3.5, RFC 8693 §2.2.2, OpenID Connect Core §3.1.2.6, and those that
-/// Box, GitHub and other authorization servers add. Anything else an
-/// authorization server sends is `other`: its text is not ours to repeat.
+/// some servers add. Anything else is `other`, because it could contain a secret.
 package enum OAuthErrorCode {
     package static let known: Set<String> = [
         "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",

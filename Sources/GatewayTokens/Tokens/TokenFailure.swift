@@ -216,7 +216,7 @@ extension TokenFailure {
         )
     }
 
-    /// A refusal of a request that has worked before. Only a person can tell whether the login has ended or the configuration is
+    /// A refusal of a request that has worked before. Only a person can tell whether the login has expired or the configuration is
     /// wrong, so the text names both, the login first.
     ///
     /// - Parameters:

@@ -31,7 +31,7 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var obtainedAt: String?
     package var expiresAt: String?
     package var remainingSeconds: Int?
-    /// When the refresh token ends unless it is used, or a token without a refresh token, RFC 3339; nil when the authorization server did
+    /// When the refresh token expires unless it is used, or a token without a refresh token, RFC 3339; nil when the server did
     /// not say.
     /// Named as in the JSON of the admin API, `renewal_expires_at`.
     package var renewalExpiresAt: String?
