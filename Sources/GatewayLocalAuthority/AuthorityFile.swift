@@ -51,7 +51,7 @@ struct AuthorityFile: Sendable {
 
     func read() throws(StateError) -> Content {
         let sealed = try StateError.explaining(
-            "the local authority \(path) cannot be used",
+            "the local CA \(path) cannot be used",
             try PrivateFile.readSecret(path, limit: Self.limit)
         )
         guard let sealed else { return Content() }
@@ -59,8 +59,8 @@ struct AuthorityFile: Sendable {
             let plain = try? AES.GCM.open(box, using: key, authenticating: Self.purpose),
             let content = try? JSONDecoder().decode(Content.self, from: plain)
         else {
-            let advice = "restore that key, or remove the file: a new authority is made, which has to be trusted again"
-            throw StateError("the local authority \(path) was not sealed with the installation key; \(advice)")
+            let advice = "restore that key, or remove the file: a new CA is created, which must be trusted again"
+            throw StateError("the local CA \(path) was not sealed with the installation key; \(advice)")
         }
         return content
     }
@@ -76,7 +76,7 @@ struct AuthorityFile: Sendable {
             )
             try PrivateFile.replace(path, with: Array(box.combined ?? Data()))
         } catch {
-            throw StateError("the local authority in \(folder) cannot be stored: \(error)")
+            throw StateError("the local CA in \(folder) cannot be stored: \(error)")
         }
     }
 
@@ -92,7 +92,7 @@ struct AuthorityFile: Sendable {
             }
         } catch {
             throw StateError(
-                "the certificates of the local authority, \(bundlePath), cannot be written: \(error.reason)"
+                "the certificates of the local CA, \(bundlePath), cannot be written: \(error.reason)"
             )
         }
         try ClientTrustFiles(authorityFolder: folder).renew(own: String(decoding: text, as: UTF8.self))
@@ -118,7 +118,7 @@ package enum AuthorityRoots {
             bytes = try BoundedFile.read(path, limit: limit).bytes
         } catch {
             if error == .missing { return [] }
-            throw StateError("the certificates of the local authority, \(path), cannot be read: \(error.message)")
+            throw StateError("the certificates of the local CA, \(path), cannot be read: \(error.message)")
         }
         do {
             return try PEMDocument.parseMultiple(pemString: String(decoding: bytes, as: UTF8.self)).map(root)

@@ -89,7 +89,7 @@ package struct ClientTrustFiles: Sendable {
         if let found = systemBundles.first(where: { FileIdentity($0) != nil }) { return found }
         guard earlier.isEmpty else { return nil }
         throw StateError(
-            "the certificates that this machine trusts are not found (\(systemBundles.joined(separator: ", "))); install "
+            "the certificates that this machine trusts were not found (\(systemBundles.joined(separator: ", "))); install "
                 + "ca-certificates, or name a file with SSL_CERT_FILE"
         )
     }

@@ -12,7 +12,7 @@ import X509
 /// Its keys can sign for nothing else: a root signs one intermediate for each host, which is constrained to that host, and the key of
 /// the root is thrown away. A host that is new gets a second root beside the first.
 package final class LocalAuthority: LeafAuthority {
-    /// Before it ends, a root has a successor, which people have to trust first.
+    /// Before it expires, a root has a successor, which people have to trust first.
     package static let overlap: Duration = .seconds(14 * 86_400)
 
     private struct Signer: Sendable {
@@ -100,12 +100,12 @@ package final class LocalAuthority: LeafAuthority {
         } catch let error as StateError {
             throw error
         } catch {
-            throw StateError("the local authority in \(file.folder) cannot be used: \(error)")
+            throw StateError("the local CA in \(file.folder) cannot be used: \(error)")
         }
     }
 
     package func leaf(for host: String) throws(StateError) -> LeafCertificate {
-        guard let signer = signer(of: host) else { throw StateError("the local authority may not sign for \(host)") }
+        guard let signer = signer(of: host) else { throw StateError("the local CA may not sign for \(host)") }
         let key = P256.Signing.PrivateKey()
         do {
             let now = clock.now().wall

@@ -90,7 +90,7 @@ package struct ProxyOffer: Hashable, Sendable, Codable {
         let reason =
             local.contains(where: \.intercepts)
             ? "the listener with intercept: true on loopback has tls, and most programs cannot use that as their proxy"
-            : "no listener on loopback takes CONNECT"
+            : "no listener on loopback accepts CONNECT"
         return .none(reason + Self.advice)
     }
 

@@ -35,7 +35,7 @@ final class AnswerCollector: HTTPClientResponseDelegate {
 
     init(limitBytes: Int) { self.limitBytes = limitBytes }
 
-    /// Whether the head of the request was handed to the connection. Until then the authority cannot have acted upon
+    /// Whether the head of the request was handed to the connection. Until then the authorization server cannot have acted upon
     /// it.
     var requestWasSent: Bool { state.withLock { $0.requestWasSent } }
 

@@ -59,7 +59,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         userAgent = "authgateway/\(version)"
     }
 
-    /// How authorities are spoken to.
+    /// How authorization servers are spoken to.
     static func configuration(_ tls: TLSConfiguration, connectTimeout: Duration) -> HTTPClient.Configuration {
         var configuration = HTTPClient.Configuration(tlsConfiguration: tls)
         configuration.redirectConfiguration = .disallow
@@ -69,7 +69,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         configuration.timeout.connect = .nanoseconds(connectTimeout.wholeNanoseconds)
         configuration.maximumUsesPerConnection = 1
         configuration.connectionPool.retryConnectionEstablishment = false
-        // An authority that hangs must not hold up another credential of the same authority.
+        // An authorization server that hangs must not hold up another credential of the same server.
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
         return configuration
     }
@@ -88,7 +88,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         } catch {
             throw UnusableInput("\(path) cannot be read as PEM certificates")
         }
-        guard !certificates.isEmpty else { throw UnusableInput("\(path) holds no certificate") }
+        guard !certificates.isEmpty else { throw UnusableInput("\(path) contains no certificate") }
         return certificates
     }
 

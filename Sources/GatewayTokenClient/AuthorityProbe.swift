@@ -6,7 +6,7 @@ import NIOHTTP1
 import NIOSSL
 import Synchronization
 
-/// Asks an authority for nothing but its time, as token requests are sent: `HEAD /` without a credential.
+/// Asks an authorization server for nothing but its time, as token requests are sent: `HEAD /` without a credential.
 package enum AuthorityProbe {
     package struct Answer: Hashable, Sendable {
         package let took: Duration
@@ -17,7 +17,7 @@ package enum AuthorityProbe {
     }
 
     /// - Parameters:
-    ///   - certificate: What a credential shows this authority.
+    ///   - certificate: What a credential shows this authorization server.
     ///   - limit: For name, connection, handshake and answer together.
     package static func ask(
         _ origin: Origin,

@@ -87,8 +87,8 @@ package final class CommandTokenStore: TokenStore {
     private var damaged: TokenStoreError {
         .damaged(
             "what \(name) get prints is not what was stored with this installation key; restore the key or the entry, or "
-                + "run `authgateway token clear NAME` to forget that token (for an entry that does not exist a helper "
-                + "prints \"\(Self.notFound) in native keychain\" and ends with status 1)"
+                + "run `authgateway token clear NAME` to forget that token (for an entry that does not exist, a helper "
+                + "prints \"\(Self.notFound) in native keychain\" and exits with status 1)"
         )
     }
 

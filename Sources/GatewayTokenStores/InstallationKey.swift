@@ -172,7 +172,7 @@ package struct EncryptionKeyFile: Sendable {
     package func prepare() throws(StateError) -> InstallationKey {
         let key = try InstallationKey.loadOrCreate(path: preparedPath)
         try StateError.explaining(
-            "the key file \(preparedPath) may not last",
+            "the key file \(preparedPath) may not survive a crash",
             try PrivateFile.synchronizeDirectory(of: preparedPath)
         )
         return key
@@ -181,7 +181,7 @@ package struct EncryptionKeyFile: Sendable {
     /// Replaces the current key with the prepared one. The old key is then gone.
     package func promote() throws(StateError) {
         try StateError.explaining(
-            "\(preparedPath) cannot take the place of \(path)",
+            "\(preparedPath) cannot replace \(path)",
             try PrivateFile.replace(path, by: preparedPath)
         )
     }

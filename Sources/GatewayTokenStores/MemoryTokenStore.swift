@@ -2,7 +2,7 @@ package import GatewayHTTP
 package import GatewayTokens
 import Synchronization
 
-/// Keeps tokens for the life of the process. A restart asks the authorities again.
+/// Keeps tokens for the life of the process. A restart asks the authorization servers again.
 package final class MemoryTokenStore: TokenStore {
     private struct State: Sendable {
         var records = TokenRecords()

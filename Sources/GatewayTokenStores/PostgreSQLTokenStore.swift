@@ -7,7 +7,7 @@ import Synchronization
 
 /// Keeps tokens in a PostgreSQL database that many gateways share, each row encrypted.
 ///
-/// Each call is one short statement, and a transaction of its own: no transaction lasts over a call to an authority, and a pooler
+/// Each call is one short statement, and a transaction of its own: no transaction lasts over a call to a server, and a pooler
 /// in between may hand out a connection per transaction. Leases are compared with the database's clock alone.
 package final class PostgreSQLTokenStore: TokenStore {
     private struct State {
@@ -181,7 +181,7 @@ extension PostgreSQLTokenStore {
         let answer = try await saved(key, RecordContent(token), .always)
         guard case .saved(let revision) = answer else {
             throw .unavailable(
-                "a record of \(name) was not replaced, since others change it at the same time; try again"
+                "a record of \(name) was not replaced, because others changed it at the same time; try again"
             )
         }
         return revision
@@ -327,7 +327,7 @@ extension PostgreSQLTokenStore {
 
     package func changes(since mark: TokenStoreMark?) async throws(TokenStoreError) -> TokenChanges {
         let rows = try await run(TokenStatement.changes(since: mark))
-        guard let low = rows.first?.integer(0) else { throw .unavailable("\(name) does not tell its transactions") }
+        guard let low = rows.first?.integer(0) else { throw .unavailable("\(name) did not report its transactions") }
         var changes = TokenChanges(mark: TokenStoreMark(low), upTo: rows.first?.integer(3).map { FleetMark($0) })
         for row in rows {
             guard let key = row.text(1), let revision = row.integer(2) else { continue }
@@ -464,7 +464,7 @@ extension PostgreSQLTokenStore: SharedFleet {
 
     package func call() async throws(TokenStoreError) -> FleetMark {
         guard let mark = try await aside(FleetStatement.take).first?.integer(0) else {
-            throw .unavailable("\(name) does not tell its transactions")
+            throw .unavailable("\(name) did not report its transactions")
         }
         return FleetMark(mark)
     }
@@ -592,7 +592,7 @@ extension PostgreSQLTokenStore {
     }
 
     private var missingKey: TokenStoreError {
-        .damaged("\(name) has tables without the mark of a key; run `authgateway store migrate`")
+        .damaged("\(name) has tables without a key check; run `authgateway store migrate`")
     }
 
     /// One statement, so that it is one transaction. Gateways that start at the same time wait for each other.
@@ -684,8 +684,8 @@ extension PostgreSQLTokenStore {
             }
             guard let renewed = sealers.lazy.compactMap({ next.sealAgain(sealed, openedBy: $0) }).first else {
                 throw .damaged(
-                    "a row of \(self.name) opens with none of the keys; `authgateway token list` names the credential, and "
-                        + "`authgateway token clear NAME` forgets its token"
+                    "a row of \(self.name) cannot be decrypted with any of the keys; `authgateway token list` names the "
+                        + "credential, and `authgateway token clear NAME` forgets its token"
                 )
             }
             let update = PostgreSQLStatement(
@@ -710,7 +710,7 @@ extension PostgreSQLTokenStore {
     package func inspect() async throws(TokenStoreError) -> DatabaseObservation {
         let begun = Date()
         guard let row = try await run(Self.inspection).first, let time = row.integer(5) else {
-            throw .unavailable("\(name) does not tell its settings")
+            throw .unavailable("\(name) did not report its settings")
         }
         // In the middle of question and answer.
         let now = Int64((begun.timeIntervalSince1970 + Date().timeIntervalSince1970) / 2 * 1000)

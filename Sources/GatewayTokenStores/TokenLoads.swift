@@ -50,7 +50,7 @@ final class TokenLoads: Sendable {
                 let found = try await rows(Array(Set(callers.map(\.key))))
                 for caller in callers {
                     let missing = TokenStoreError.unavailable(
-                        "the token database does not name a record that was asked for"
+                        "the token database did not return a record that was requested"
                     )
                     caller.end.keep(found[caller.key].map { .success($0) } ?? .failure(missing))
                 }

@@ -434,7 +434,7 @@ struct LoginDeskTests {
             try await bench.clock.untilAsleep(moreThan: .seconds(5), atMost: .seconds(10))
             bench.clock.advance(by: .seconds(60))
             let words = try await bench.end(of: invitation.id).problem ?? ""
-            #expect(words.contains("box) refuses connections. The time for the code ended"), "\(words)")
+            #expect(words.contains("box) refuses connections. The code has expired"), "\(words)")
             try await bench.audit.untilRecorded(.loginFailed)
             let event = bench.audit.last(.loginFailed)
             #expect(event?.detail["reason"] == "no_answer" && event?.errorCode == "connection_refused")

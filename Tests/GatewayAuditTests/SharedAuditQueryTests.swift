@@ -141,7 +141,7 @@ struct SharedAuditQueryTests {
         await requireFailure("authgateway store migrate", of: try empty.reader())
         let role = "reader_\(shared.database)"
         try shared.tamper("CREATE ROLE \(role) LOGIN")
-        await requireFailure("lacks a right", of: try shared.reader(user: role))
+        await requireFailure("lacks a privilege", of: try shared.reader(user: role))
         try shared.tamper("UPDATE authgateway.store SET value = '\(SharedSchema.version + 1)'")
         await requireFailure("newer authgateway", of: try shared.reader())
         let gone = try PostgreSQLURL("postgresql:///x?host=\(server.folder)/nowhere")

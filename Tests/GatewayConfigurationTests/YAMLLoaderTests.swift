@@ -95,7 +95,7 @@ struct YAMLLoaderTests {
         Refusal("a:\n\tb: 1\n", "a tab cannot indent; use spaces", 2, 1),
         Refusal("a: 1\n---\nb: 2\n", "only one document per file; remove this line and what follows", 2, 1),
         Refusal("a: !!python/object x\n", "tags are not supported; remove this one", 1, 4),
-        Refusal("a: *b\n", "no anchor &b stands before this alias", 1, 4),
+        Refusal("a: *b\n", "no anchor &b is defined before this alias", 1, 4),
         Refusal("? [a]\n: b\n", "a key must be a plain word, not a list, a mapping or an alias", 1, 3),
         Refusal("~: b\n", "a key must not be empty", 1, 1),
         Refusal("a: b: c\n", "a \":\" is not expected here; put the value in quotes, or check the indentation", 1, 5),

@@ -23,7 +23,7 @@ struct ProxyOfferTests {
             Issue.record("an endpoint that cannot be used was taken")
             return
         }
-        #expect(advice.hasPrefix("no listener on loopback takes CONNECT") && advice.contains("intercept: true"))
+        #expect(advice.hasPrefix("no listener on loopback accepts CONNECT") && advice.contains("intercept: true"))
         guard case .none(let other) = ProxyOffer(endpoints: [all[2]]).choice else {
             Issue.record("a listener with TLS was taken")
             return

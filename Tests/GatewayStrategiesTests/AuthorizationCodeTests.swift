@@ -369,9 +369,9 @@ struct AuthorizationCodeTests {
         ]
         #expect(
             try problems("oauth2_authorization_code", .mapping(misplaced)).sorted() == [
-                "parameters: \"scope\" is written by the strategy; use scopes, or refresh_parameters for the scope of a refresh",
-                "refresh_parameters: \"client_id\" is written by the strategy; it has a key of its own",
-                "refresh_parameters: \"refresh_token\" is written by the strategy; it has a key of its own",
+                "parameters: \"scope\" is set by the strategy; use scopes, or refresh_parameters for the scope of a refresh",
+                "refresh_parameters: \"client_id\" is set by the strategy; use its own key",
+                "refresh_parameters: \"refresh_token\" is set by the strategy; use its own key",
             ]
         )
         let client: FixtureNode = [
@@ -380,7 +380,7 @@ struct AuthorizationCodeTests {
         ]
         #expect(
             try problems("oauth2_client_credentials", client) == [
-                "parameters: \"scope\" is written by the strategy; use scopes"
+                "parameters: \"scope\" is set by the strategy; use scopes"
             ]
         )
     }
@@ -436,13 +436,13 @@ struct AuthorizationCodeTests {
         ]
         #expect(
             try problems("oauth2_authorization_code", block).sorted() == [
-                "authorize_parameters: \"state\" is written by the strategy; it has a key of its own",
-                "authorize_url: must be https: a secret would be sent in clear (http is for loopback only)",
+                "authorize_parameters: \"state\" is set by the strategy; use its own key",
+                "authorize_url: must be https: a secret would be sent in the clear (http is for loopback only)",
                 "missing key \"token_url\"",
-                "parameters: \"code\" is written by the strategy; it has a key of its own",
+                "parameters: \"code\" is set by the strategy; use its own key",
                 "pkce: expected true or false, found \"yes\"",
-                "redirect_uri: must be https or on loopback: the code would be sent in clear",
-                "scopes: a scope is visible ASCII without spaces; write each as an element of its own",
+                "redirect_uri: must be https or on loopback: the code would be sent in the clear",
+                "scopes: a scope is visible ASCII without spaces; write each as a separate list element",
             ]
         )
     }
@@ -482,6 +482,6 @@ struct AuthorizationCodeTests {
 
     @Test func boxTakesCredentialsInTheFormAlone() throws {
         let block: FixtureNode = ["client_id": "a", "client_secret": "b", "client_auth": "basic"]
-        #expect(try problems("box_oauth", block) == ["client_auth: Box takes the client's credentials in the form"])
+        #expect(try problems("box_oauth", block) == ["client_auth: Box expects the client's credentials in the form"])
     }
 }

@@ -136,7 +136,7 @@ struct BoxJWTTests {
             "app_settings: the passphrase does not open the private key"
         ),
         (settings(key: SampleKeys.p256), "app_settings: RS256 needs an RSA key"),
-        (settings(key: SampleKeys.rsa1024), "app_settings: the RSA key is too short: 2048 bits are the least"),
+        (settings(key: SampleKeys.rsa1024), "app_settings: the RSA key is too short: it needs at least 2048 bits"),
         (settings().replacing("\"clientID\":\"app\",", with: ""), "missing key \"client_id\""),
         (settings().replacing("\"clientSecret\":\"s+1\",", with: ""), "missing key \"client_secret\""),
     ])
@@ -249,7 +249,7 @@ struct BoxJWTTests {
         guard case .failure(let failure) = try boxJWT(Self.block).interpret(refusal(Self.expired), in: &attempt) else {
             throw WrongKind()
         }
-        #expect(failure.problem.detail.contains("clock is 1800 s behind the authority's"))
+        #expect(failure.problem.detail.contains("clock is 1800 s behind the authorization server's"))
     }
 
     /// Every row of Box's table of errors that is not about a clock.

@@ -113,7 +113,7 @@ struct ClientAuthenticationTests {
             ),
             (
                 [("private_key", "\(SampleKeys.rsa1024)")],
-                "private_key: the RSA key is too short: 2048 bits are the least"
+                "private_key: the RSA key is too short: it needs at least 2048 bits"
             ),
             (
                 [("private_key", "\(SampleKeys.rsa)"), ("algorithm", "HS256")],

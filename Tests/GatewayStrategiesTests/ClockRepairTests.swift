@@ -101,7 +101,9 @@ struct ClockRepairTests {
                 continue
             }
             let detail = try #require(answer.failure?.problem.detail)
-            #expect(detail.contains("This machine's clock is 174600 s behind the authority's: set it (NTP)."))
+            #expect(
+                detail.contains("This machine's clock is 174600 s behind the authorization server's: set it (NTP).")
+            )
             #expect(!detail.contains("signed again"))
         }
     }

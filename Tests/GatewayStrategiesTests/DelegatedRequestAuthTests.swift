@@ -119,7 +119,7 @@ struct DelegatedRequestAuthTests {
             "request_auth: the request is authenticated by one of bearer, basic, header and jwt, by tls, or by both"
         ),
         (jwt(["sub": "a"]), "request_auth.jwt.claims: missing key \"iss\""),
-        (jwt(["iss": "a", "exp": .plain("1")]), "request_auth.jwt.claims.exp: is written by the strategy"),
+        (jwt(["iss": "a", "exp": .plain("1")]), "request_auth.jwt.claims.exp: is set by the strategy"),
         (
             jwt(["iss": "{{nobody}}"]),
             "request_auth.jwt.claims: iss: nothing is named \"{{nobody}}\"; known here: unique_id"
@@ -135,7 +135,7 @@ struct DelegatedRequestAuthTests {
         ),
         (
             ["jwt": ["algorithm": "HS256", "claims": ["iss": "a"]]],
-            "request_auth.jwt: a statement is signed with \"key\", a private key, or with \"secret\" for HS256, HS384 and HS512"
+            "request_auth.jwt: signing needs \"key\", a private key, or \"secret\" for HS256, HS384 and HS512"
         ),
         (["tls": ["private_key": "\(SampleKeys.p256)"]], "request_auth.tls: missing key \"certificate\""),
         (["tls": ["certificate": "gateway.pem"]], "request_auth.tls: missing key \"private_key\""),

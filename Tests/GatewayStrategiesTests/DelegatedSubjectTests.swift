@@ -83,18 +83,18 @@ struct DelegatedSubjectTests {
         (["allow": ["1"]], [], "unique_id: missing key \"header\""),
         (
             ["header": "X-Box-User"], [],
-            "unique_id: the subjects that requests may name are exactly one of allow (a list) and regex"
+            "unique_id: needs exactly one of allow (a list) and regex, for the subjects that requests may name"
         ),
         (
             ["header": "X-Box-User", "allow": ["1"], "regex": "1"], [],
-            "unique_id: the subjects that requests may name are exactly one of allow (a list) and regex"
+            "unique_id: needs exactly one of allow (a list) and regex, for the subjects that requests may name"
         ),
         (["header": "X-Box-User", "allow": []], [], "unique_id.allow: the list is empty"),
         (["header": "X-Box-User", "regex": "("], [], "unique_id.regex: a \"(\" is never closed"),
         (["header": "X-Box-User", "regex": "a)|(?:b"], [], "unique_id.regex: a \")\" without \"(\""),
         (
             ["header": "X-Box-User", "allow": ["a/b"]], [],
-            "unique_id.allow: \"a/b\" cannot be named: a subject is at most 128 letters, digits and -._~@:+=, beginning "
+            "unique_id.allow: \"a/b\" is not a valid subject: at most 128 letters, digits and -._~@:+=, beginning "
                 + "with a letter or a digit"
         ),
         (
@@ -107,7 +107,7 @@ struct DelegatedSubjectTests {
         ),
         (
             ["header": "X_User", "allow": ["1"]], [],
-            "unique_id.header: write a hyphen for \"_\": some servers take one for the other"
+            "unique_id.header: use a hyphen instead of \"_\": some servers confuse the two"
         ),
         (["header": "X-Box-User", "allow": ["1"], "at_most": 0], [], "unique_id.at_most: must be between 1 and 1000"),
         (

@@ -117,7 +117,7 @@ struct DelegatedTests {
     func aRefusalIsFinalAndSaysWhereToLook(_ status: Int) throws {
         let failure = try #require(token(TokenReply(status, "canary")).failure)
         #expect(failure.class == .terminal)
-        #expect(failure.problem.detail.contains("tokens.example.com refused to give a token (status \(status)): "))
+        #expect(failure.problem.detail.contains("tokens.example.com refused to issue a token (status \(status)): "))
         #expect(!failure.problem.detail.contains("canary"))
     }
 

@@ -200,7 +200,7 @@ struct DukeSessionTests {
         ),
         (
             ["client_name": "dukemobile", "base_url": "http://authorizer.example"],
-            ["base_url: must be https: a secret would be sent in clear (http is for loopback only)"]
+            ["base_url: must be https: a secret would be sent in the clear (http is for loopback only)"]
         ),
         (
             ["client_name": "dukemobile", "access_token": "Bearer A"],

@@ -146,7 +146,7 @@ struct GitHubAppTests {
     @Test func mistakesAreExplained() throws {
         #expect(
             try problems("github_app", ["permissions": ["issues": "maybe"], "repositories": ["acme/web"]]) == [
-                "an app says who it is with exactly one of app_id and client_id",
+                "an app is identified by exactly one of app_id and client_id",
                 "missing key \"private_key\"",
                 "an installation is named by exactly one of installation_id and owner",
                 "repositories: write the names without the owner",
@@ -159,7 +159,7 @@ struct GitHubAppTests {
         ]
         #expect(
             try problems("github_app", wrong) == [
-                "an app says who it is with exactly one of app_id and client_id",
+                "an app is identified by exactly one of app_id and client_id",
                 "private_key: RS256 needs an RSA key",
                 "owner: is not the name of an organization or a user: letters, digits, - and _",
                 "apply.basic: must not contain \":\", which ends the user name (RFC 7617)",

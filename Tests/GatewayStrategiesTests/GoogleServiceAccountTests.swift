@@ -96,7 +96,7 @@ struct GoogleServiceAccountTests {
         ),
         (
             ["type": "external_account"],
-            "leads to other credentials (external_account) and holds no key; use the strategy exec with the command"
+            "points to other credentials (external_account) and contains no key; use the strategy exec with the command"
                 + " [gcloud, auth, application-default, print-access-token] and format: text"
         ),
         (
@@ -132,7 +132,7 @@ struct GoogleServiceAccountTests {
         )
         #expect(
             try problems("google_service_account", Self.block([("subject", "a"), ("audience", "b")]), file) == [
-                "subject: is for scopes: only an access token can be that of another user"
+                "subject: is for scopes: only an access token can be for another user"
             ]
         )
         #expect(

@@ -117,7 +117,7 @@ struct IssuedAssertionTests {
         #expect(failure.problem.kind == .credentialMisconfigured)
         #expect(
             failure.problem.detail.hasSuffix(
-                "it does not accept subject_token; has it expired, and does the authority trust its iss, sub and aud?"
+                "it does not accept subject_token; has it expired, and does the server trust its iss, sub and aud?"
             )
         )
     }
@@ -172,7 +172,7 @@ struct IssuedAssertionTests {
         ),
         (
             "oauth2_jwt_bearer", bearer([("client_id", "app"), ("client_auth", "assertion")]),
-            ["client_auth: here the token is given for the assertion; use body, basic, tls or none"]
+            ["client_auth: here the token is issued for the assertion; use body, basic, tls or none"]
         ),
         (
             "oauth2_token_exchange", exchange([("parent", "box")]),
@@ -194,7 +194,7 @@ struct IssuedAssertionTests {
         ),
         (
             "oauth2_token_exchange", exchange([("shared_link", "https://app.box.com/s/abc")]),
-            ["shared_link: is for tokens of Box"]
+            ["shared_link: is for Box tokens"]
         ),
     ]
 

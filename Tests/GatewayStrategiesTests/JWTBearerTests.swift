@@ -128,11 +128,11 @@ struct JWTBearerTests {
                 "missing key \"key\"",
                 "missing key \"token_url\"",
                 "client_auth: the assertion is signed already; use body, basic, tls or none",
-                "parameters: \"assertion\" is written by the strategy; it has a key of its own",
+                "parameters: \"assertion\" is set by the strategy; use its own key",
                 "lifetime: must be between 1s and 1h",
                 "claims: missing key \"iss\"",
-                "claims.exp: is written by the strategy",
-                "claims.nested: expected a text, a number, true, false or a list of texts",
+                "claims.exp: is set by the strategy",
+                "claims.nested: expected a string, a number, true, false or a list of strings",
                 "unknown key \"private_key\"",
             ]
         )

@@ -80,9 +80,9 @@ struct JWTStrategyTests {
     @Test func mistakesAreExplained() throws {
         #expect(
             try problems("jwt", ["claims": ["exp": "1"], "lifetime": "400d", "audience": "x"]) == [
-                "a statement is signed with \"key\", a private key, or with \"secret\" for HS256, HS384 and HS512",
+                "signing needs \"key\", a private key, or \"secret\" for HS256, HS384 and HS512",
                 "lifetime: must be between 1s and 366d",
-                "claims.exp: is written by the strategy",
+                "claims.exp: is set by the strategy",
                 "unknown key \"audience\"; write \"claims: {aud: …}\"",
             ]
         )

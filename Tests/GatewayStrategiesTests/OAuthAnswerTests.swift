@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Answers of token endpoints", .timeLimit(.minutes(5)))
 struct OAuthAnswerTests {
-    private let errors = OAuthErrors(authority: "The authority", advice: [])
+    private let errors = OAuthErrors(authority: "The authorization server", advice: [])
 
     private func result(_ reply: TokenReply) -> Result<TokenSet, TokenFailure> {
         errors.read(reply, at: now).map { $0.tokenSet(at: now) }

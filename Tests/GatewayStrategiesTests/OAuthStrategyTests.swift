@@ -79,7 +79,7 @@ struct OAuthStrategyTests {
         #expect(try found([("client_id", "app")]) == ["client_auth_encoding: is for client_auth: basic"])
         #expect(
             try found([("client_id", "a:b"), ("client_auth", "basic")])
-                == ["client_id: must not contain \":\": it ends the id where nothing is encoded (RFC 7617)"]
+                == ["client_id: must not contain \":\", which ends the ID if nothing is encoded (RFC 7617)"]
         )
     }
 
@@ -154,10 +154,10 @@ struct OAuthStrategyTests {
         ]
         #expect(
             try problems("oauth2_client_credentials", block) == [
-                "token_url: must be https: a secret would be sent in clear (http is for loopback only)",
+                "token_url: must be https: a secret would be sent in the clear (http is for loopback only)",
                 "missing key \"private_key\"",
-                "scopes: a scope is visible ASCII without spaces; write each as an element of its own",
-                "parameters: \"grant_type\" is written by the strategy; it has a key of its own",
+                "scopes: a scope is visible ASCII without spaces; write each as a separate list element",
+                "parameters: \"grant_type\" is set by the strategy; use its own key",
                 "unknown key \"clientid\"; did you mean \"client_id\"?",
             ]
         )

@@ -110,7 +110,7 @@ struct RecipeRevocationTests {
         let block = Self.recipe(revoke: [["url": "https://app.example.com/out", "outputs": ["\(name)": "/x"]]])
         #expect(
             try problems("recipe", block) == [
-                "revoke[0].outputs.\(name): \"\(name)\" is a name already: of a value, a secret, or the token at hand"
+                "revoke[0].outputs.\(name): \"\(name)\" is already the name of a value, a secret or the current token"
             ]
         )
     }

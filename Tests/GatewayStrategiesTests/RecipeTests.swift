@@ -300,7 +300,7 @@ struct RecipeTests {
     @Test func aTokenThatWouldEndACookieIsNotSentAsOne() throws {
         let grant = try grant("recipe", Self.session(["token": "/t"], [("apply", ["cookie": "sid"])]))
         let failure = try #require(Self.play(grant, TokenReply(200, #"{"t":"a; admin=1"}"#)).end.failure)
-        #expect(failure.problem.detail.contains("no cookie may hold"))
+        #expect(failure.problem.detail.contains("no cookie may contain"))
     }
 
     // MARK: Web pages

@@ -47,7 +47,7 @@ struct RegistryTests {
     }
 
     @Test(arguments: [
-        (401, true, "check username and password", false), (401, false, "it wants username and password", true),
+        (401, true, "check username and password", false), (401, false, "it requires username and password", true),
         (302, true, "never followed", true), (404, true, "check realm_hosts", true),
     ])
     func aRefusalSaysWhatToCheck(_ status: Int, _ hasAccount: Bool, _ words: String, _ isRetried: Bool) throws {

@@ -296,7 +296,7 @@ struct SessionRefreshTests {
             minimal(("status", ["terminal": [400, "4x"], "transient": [400, "9xx"], "sucess": [200]])),
             [
                 "status.terminal: expected a status such as 400 or a class such as 5xx",
-                "status.transient: a status stands in two lists",
+                "status.transient: a status is in two lists",
                 "status.transient: expected a status such as 400 or a class such as 5xx",
                 "status: unknown key \"sucess\"; did you mean \"success\"?",
             ]
@@ -311,7 +311,7 @@ struct SessionRefreshTests {
         ),
         (
             minimal(("expiry", "none"), ("lifetime", "10m")),
-            ["lifetime: has no effect with \"expiry: none\", with which a token is used until it is rejected"]
+            ["lifetime: has no effect with \"expiry: none\", where a token is used until it is rejected"]
         ),
     ]
 

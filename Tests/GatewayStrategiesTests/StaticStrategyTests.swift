@@ -191,8 +191,9 @@ struct StaticStrategyTests {
     }
 
     @Test(arguments: [
-        ("bot{{token}}", "t", "path: expected a path"), ("/bot", "t", "path: must hold {{token}} once"),
-        ("/{{token}}{{token}}", "t", "path: must hold {{token}} once"), ("/a//{{token}}", "t", "path: expected a path"),
+        ("bot{{token}}", "t", "path: expected a path"), ("/bot", "t", "path: must contain {{token}} once"),
+        ("/{{token}}{{token}}", "t", "path: must contain {{token}} once"),
+        ("/a//{{token}}", "t", "path: expected a path"),
         ("/{{token}}/", "t", "path: expected a path"), ("/../{{token}}", "t", "path: expected a path"),
         ("/a?b={{token}}", "t", "path: expected a path"), ("/%61{{token}}", "t", "path: expected a path"),
         ("/{{key}}", "t", "path: nothing is named \"{{key}}\""),

@@ -94,17 +94,17 @@ struct TokenExchangeTests {
             "duke_session",
             ["client_name": "dukemobile", "access_token": "a", "session_token": "s"]
         )
-        #expect(throws: UnusableInput("duke_session does not say where its tokens are exchanged; set token_url")) {
+        #expect(throws: UnusableInput("duke_session has no known URL for exchanging its tokens; set token_url")) {
             try exchange([("scopes", ["x"])], of: duke)
         }
-        #expect(throws: UnusableInput("Box wants to know which scopes; set scopes")) {
+        #expect(throws: UnusableInput("Box requires scopes; set scopes")) {
             try exchange([], of: boxParent())
         }
         let oauth = try grant(
             "oauth2_client_credentials",
             ["token_url": "https://id.example.com/token", "client_id": "app", "client_secret": "s"]
         )
-        #expect(throws: UnusableInput("shared_link is for tokens of Box")) {
+        #expect(throws: UnusableInput("shared_link is for Box tokens")) {
             try exchange([("shared_link", "https://app.box.com/s/abc")], of: oauth)
         }
     }
@@ -113,7 +113,7 @@ struct TokenExchangeTests {
         arguments: [
             (
                 [("scopes", ["a b"])],
-                "scopes: a scope is visible ASCII without spaces; write each as an element of its own"
+                "scopes: a scope is visible ASCII without spaces; write each as a separate list element"
             ),
             (
                 [("resource", "files/1")],
@@ -125,7 +125,7 @@ struct TokenExchangeTests {
             ),
             (
                 [("parameters", ["subject_token": "x"])],
-                "parameters: \"subject_token\" is written by the strategy; it has a key of its own"
+                "parameters: \"subject_token\" is set by the strategy; use its own key"
             ),
         ] as [([(String, FixtureNode)], String)]
     )

@@ -247,7 +247,7 @@ struct PostgreSQLFleetTests {
         let key = try InstallationKey(bytes: Array(0..<32))
         let store = PostgreSQLTokenStore(PostgreSQLOptions(url), keys: [key.derived(for: .tokenStore)])
         let error = await #expect(throws: TokenStoreError.self) { _ = try await store.beat(heartbeat("1")) }
-        #expect(error?.reason.contains("lacks a right") == true)
+        #expect(error?.reason.contains("lacks a privilege") == true)
         #expect(store.failure == nil)
         _ = try await store.load(CredentialKey(digest: "a"))
         for store in [owner, store] { await store.close() }

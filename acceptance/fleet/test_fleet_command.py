@@ -125,7 +125,7 @@ def test_without_the_database_the_answer_says_that_it_is_not_known(authority, se
     assert done.returncode == 1 and "cannot be used" in done.stderr
     done = one.run("token", "clear", "me", "--json")
     if done.returncode == 0:
-        assert "It is not known whether the other gateways have followed" in json.loads(done.stdout)["message"]
+        assert "It is not known whether the other gateways have applied it" in json.loads(done.stdout)["message"]
     server.start()
 
 

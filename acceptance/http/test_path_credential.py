@@ -119,7 +119,7 @@ def test_an_upstream_that_is_away_does_not_show_it_either(origin, start_gateway)
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"path": "/bot"}, "path: must hold {{token}} once"),
+        ({"path": "/bot"}, "path: must contain {{token}} once"),
         ({"path": "bot{{token}}"}, "path: expected a path"),
         ({"path": "/{{token}}", "value": ".."}, "value: it is empty or made of dots"),
         ({"scheme": "Bearer"}, "scheme: cannot be combined with"),

@@ -49,7 +49,7 @@ def test_a_paste_with_another_state_is_refused(authority, gateway):
 
 
 WRONG = {
-    "a-text": (lambda login, address: "what was that code", "neither the address that the browser ended on nor a code"),
+    "a-text": (lambda login, address: "what was that code", "neither the address where the browser ended up nor a code"),
     "a-code-with-spaces": (lambda login, address: code_in(address)[:8] + " " + code_in(address)[8:], "nor a code"),
     "the-page-of-the-login": (lambda login, address: login.page, "it has to begin with http://127.0.0.1:"),
     "half-of-the-address": (lambda login, address: address.partition("&state=")[0], "was not copied whole, in one line"),

@@ -183,7 +183,7 @@ def test_a_consent_that_is_denied_ends_the_login(authority, gateway, browser):
 
     assert (code, output) == (1, "")
     for said in (page, words):
-        assert "The login was denied at the authority (access_denied)." in said, said
+        assert "The login was denied at the authorization server (access_denied)." in said, said
         assert "Nothing was changed; begin a new login." in said
     assert ends_of_logins(gateway) == [("login_failed", "denied", "access_denied")]
     assert status_of(gateway)["state"] == "login_required" and authority.tokens() == []

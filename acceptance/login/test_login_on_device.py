@@ -126,7 +126,7 @@ def test_an_authority_that_fails_until_the_end_is_named(authority, gateway):
     authority.lifetime = 4
     authority.usual = "busy"
     code, _, said = Login(gateway, "me", "--device").end()
-    assert code == 1 and "status 503" in said and "The time for the code ended meanwhile" in said
+    assert code == 1 and "status 503" in said and "The code has expired in the meantime" in said
     assert "was not entered" not in said
 
 

@@ -138,7 +138,7 @@ def test_an_answer_of_another_issuer_ends_the_login_and_its_code_goes_nowhere(be
     page = requests.get(redirect(login, **parameters), timeout=20)
     code, output, words = login.end()
     assert page.status_code == 400 and (code, output) == (1, "")
-    assert "names another authority than the issuer" in words and "evil" not in words + page.text, words
+    assert "does not name the issuer in the configuration" in words and "evil" not in words + page.text, words
     assert is_unchanged(gateway, authority)
     [failed] = named(gateway, "login_failed")
     assert failed["detail"]["reason"] == "wrong_issuer"
@@ -154,7 +154,7 @@ def test_the_answer_of_the_issuer_is_taken(begin, api):
 def test_the_issuer_of_a_pasted_address_is_compared_too(begin):
     gateway, authority, login = begin("--manual", issuer=ISSUER)
     code, _, words = login.paste(redirect(login, code="c-1", iss="https://evil.example"))
-    assert code == 1 and "names another authority than the issuer" in words, words
+    assert code == 1 and "does not name the issuer in the configuration" in words, words
     assert is_unchanged(gateway, authority)
 
 

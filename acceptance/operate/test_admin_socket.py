@@ -97,7 +97,7 @@ def test_secrets_come_through_it_too(sandbox, gateway):
 
 def test_a_login_and_a_logout_go_through_it(sandbox, gateway):
     refused = gateway.run("login", "campus", "--manual", input="nonsense\n")
-    assert refused.returncode == 1 and "neither the address that the browser ended on nor a code" in refused.stderr, refused
+    assert refused.returncode == 1 and "neither the address where the browser ended up nor a code" in refused.stderr, refused
     assert requests.get(gateway.url + "/duke/api/me", timeout=20).status_code == 503
     login = Login(gateway, "campus")
     end = requests.get(login.page, params={"netid": "ds123"}, allow_redirects=False, timeout=20).headers["Location"]

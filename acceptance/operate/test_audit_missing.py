@@ -226,7 +226,7 @@ class TestStateDirectory:
     def test_recreate_goes_on_and_says_what_the_next_start_needs(self, start_gateway, authority):
         gateway, state = self.started(start_gateway, authority, "recreate")
         remove_at_once(state)
-        until(gateway, 200, "the audit log was gone and was started again")
+        until(gateway, 200, "the audit log was missing and was created again")
         until(gateway, 200, f"the installation key {state}/token.key is gone; put it back")
         gateway.stop()
         refused = gateway.run("run")

@@ -140,7 +140,7 @@ def test_reason_next_try_and_advice_agree_where_the_authority_asks_for_time(star
     refused = get(gateway)
     assert refused.status_code == 503 and refused.headers["Retry-After"] == "120"
     failing = status(gateway)["tokens"][0]["failing"]
-    assert failing["reason"] == "The authority gives no token at the moment (status 429)."
+    assert failing["reason"] == "The authorization server gives no token at the moment (status 429)."
     assert failing["remedy"] == "Wait: the authorization server asks for 2m (Retry-After); the next request tries again."
     assert failing["not_before"] > failing["since"] and "next_try_at" not in failing and "command" not in failing, failing
     shown = gateway.run("status").stdout
@@ -207,11 +207,11 @@ LONG = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w"
 def test_what_the_authority_said_reaches_the_operator_alone(gateway, authority, kind, body, said):
     authority.refusal = (403, body, kind)
     refused = refresh(gateway)
-    assert refused.returncode == 1 and f"The authority said: {said}" in refused.stderr, refused
+    assert refused.returncode == 1 and f"The authorization server said: {said}" in refused.stderr, refused
     (token,) = status(gateway)["tokens"]
     assert token["authority_error"]["description"] == said and token["authority_error"]["status"] == 403
     shown = gateway.run("status").stdout
-    assert "authority said: 403" in shown and said in shown, shown
+    assert "authorization server said: 403" in shown and said in shown, shown
     event = named(gateway, "renewal_failed")[-1]
     assert event["detail"]["authority_description"] == said and event["http_status"] == 403, event
     lines = [json.loads(line) for line in gateway.text().splitlines() if "authority_description" in line]
@@ -275,12 +275,12 @@ def test_a_clock_that_differs_is_shown_and_logged_once(gateway, authority):
     assert "clock_skew_seconds" in status(gateway)["tokens"][0]
     assert abs(status(gateway)["tokens"][0]["clock_skew_seconds"] - 312) <= 1
     shown = gateway.run("status").stdout
-    assert "s behind the authority's" in shown and "timedatectl set-ntp true" in shown, shown
-    assert gateway.text().count("s behind the authority's") == 1
+    assert "s behind the authorization server's" in shown and "timedatectl set-ntp true" in shown, shown
+    assert gateway.text().count("s behind the authorization server's") == 1
     authority.refusal = (400, json.dumps({"error": "invalid_grant"}), "application/json")
     assert refresh(gateway).returncode == 1
     assert abs(int(named(gateway, "renewal_failed")[-1]["detail"]["clock_skew_seconds"]) - 312) <= 1
     (authority.ahead, authority.refusal) = (0, None)
     assert refresh(gateway).returncode == 0
     assert "clock_skew_seconds" not in status(gateway)["tokens"][0]
-    assert gateway.text().count("The clock agrees with the authority's again") == 1
+    assert gateway.text().count("The clock agrees with the authorization server's again") == 1

@@ -207,9 +207,9 @@ def test_a_failing_authority_does_not_disturb_a_live_token(start, sandbox):
     assert "renewal_failed" in names and "renewed" in names
 
 
-UNUSABLE = "The authority answered 200 without a usable token: "
+UNUSABLE = "The authorization server answered 200 without a usable token: "
 NO_JSON, NO_TOKEN = UNUSABLE + "the body is not JSON.", UNUSABLE + "there is no access_token in it."
-NO_SUCH_TOKEN = UNUSABLE + "the access_token is too long or holds characters that no token may hold."
+NO_SUCH_TOKEN = UNUSABLE + "the access_token is too long or contains characters that no token may contain."
 TEMPORARY, WRONG, UNREACHABLE = (503, "token-temporarily-unavailable"), (500, "credential-misconfigured"), (502, "token-endpoint-unreachable")
 #: What the authority does, and what a client is told of that.
 HOSTILE = {

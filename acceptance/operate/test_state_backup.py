@@ -108,7 +108,7 @@ def test_a_backup_under_load_is_one_state_and_comes_back(sandbox, start_gateway,
     other = Gateway(tmp_path / "other", config(sandbox), environment=sandbox.environment)
     result = restore(other, folders[-1])
     assert result.returncode == 0, result.stderr
-    assert "may have been spent since" in result.stdout and "authgateway token refresh" in result.stdout
+    assert "may have been used since" in result.stdout and "authgateway token refresh" in result.stdout
     verified(other)
     other.start()
     try:
@@ -202,7 +202,7 @@ def test_a_refused_refresh_says_that_the_backup_is_too_old(make_authority, start
     try:
         assert other.run("token", "refresh", "me").returncode == 1
         shown = other.run("token", "show", "me").stdout
-        assert "it was spent after the backup, or it has expired" in shown, shown
+        assert "it was used after the backup, or it has expired" in shown, shown
         assert statuses(other)["me"]["action"] == "authgateway login me"
     finally:
         other.stop()

@@ -175,7 +175,7 @@ def test_the_runner_is_asked_for_each_request_for_a_token(authority, runner, mak
     runner.is_over = True
     refused = gateway.run("token", "refresh", "me")
     assert refused.returncode != 0
-    assert f"The assertion of me cannot be read: {runner.url}/idtoken/job: it answers with status 401" in refused.stdout + refused.stderr
+    assert f"The assertion of me cannot be read: {runner.url}/idtoken/job: it responded with status 401" in refused.stdout + refused.stderr
     for arguments in (["status", "--json"], ["audit", "query", "--json"]):
         assert CANARY not in gateway.run(*arguments).stdout
     assert CANARY not in gateway.text() + refused.stdout + refused.stderr

@@ -65,7 +65,7 @@ def test_where_basic_fails_the_other_encoding_is_named(start_gateway, origin, ma
     gateway = start_gateway(with_route(credential, origin.url))
     refused = requests.get(gateway.url + "/api/x", timeout=20).json()
     assert refused["code"] == "credential-misconfigured"
-    assert f"some authorities want client_auth_encoding: {other}." in refused["detail"], refused
+    assert f"some servers require client_auth_encoding: {other}." in refused["detail"], refused
 
 
 def test_a_text_that_is_not_there_is_a_problem_at_load(make_gateway, origin):

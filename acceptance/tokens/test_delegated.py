@@ -713,7 +713,7 @@ def test_operators_work_on_one_user(server, api, start_gateway):
     assert get(gateway, **{"X-Box-User": "bob"}).text == first["bob"]
     for name, text in [
         ("app-user", "has a token for each subject that X-Box-User names: app-user[SUBJECT]"),
-        ("app-user[eve]", "names a subject for which app-user gets no token"),
+        ("app-user[eve]", "names a subject that app-user may not get a token for"),
         ("nobody[eve]", "There is no credential nobody[eve]"),
     ]:
         result = gateway.run("token", "show", name)

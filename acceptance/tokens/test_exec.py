@@ -232,7 +232,7 @@ def children(pid):
         ("print('x' * 2_000_000)", {"format": "text"}, "printed too much"),
         ("pass", {"format": "text"}, "printed no usable token"),
         (f"print('{CANARY} {CANARY}')", {"format": "json"}, "the output is not JSON"),
-        ("print('two\\nlines')", {"format": "text"}, "holds control characters"),
+        ("print('two\\nlines')", {"format": "text"}, "contains control characters"),
         ("print(json.dumps({'expires_in': 3}))", {}, "neither token nor access_token"),
         ("print(json.dumps({'kind': 'Pod', 'status': {'token': 'a'}}))", {"format": "kubernetes"}, "not an ExecCredential"),
     ],

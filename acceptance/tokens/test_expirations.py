@@ -74,7 +74,7 @@ def test_an_end_that_is_near_at_the_start_is_in_the_audit_log(start_gateway, ori
     gateway = start_gateway(bearer(origin, expires=day(3)))
     [detail] = processes.wait_until(lambda: announced(gateway), 10, "it is announced")
     assert detail == {"kind": "secret", "of": "key"}
-    assert "Ends soon" in gateway.text() and "0123456789" not in gateway.text()
+    assert "Expires soon" in gateway.text() and "0123456789" not in gateway.text()
 
 
 def test_a_date_that_is_none_is_refused(make_gateway, origin):

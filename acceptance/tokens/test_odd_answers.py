@@ -233,7 +233,7 @@ def test_a_refused_refresh_token_of_a_login_costs_no_earlier_login(make_origin, 
     gateway = start_gateway(config(authority, without_tokens, ["me"], origin))
     assert log_in(gateway, "me")[0] == 0
     code, _, said = log_in(gateway, "me")
-    assert code == 1 and "The earlier login of me is used on" in said, said
+    assert code == 1 and "The earlier login of me stays in use" in said, said
     assert authority.sent["me"] == [None, None, "refresh-2-me", "refresh-1-me"]
     assert injected(gateway, origin, "me") == "Bearer access-4-me"
 

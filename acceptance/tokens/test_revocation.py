@@ -15,7 +15,7 @@ def bearer(token):
 
 def revoke(gateway):
     answer = gateway.run("token", "revoke", "me")
-    assert answer.returncode == 0 and "revoked at the authority" in answer.stdout, answer.stdout + answer.stderr
+    assert answer.returncode == 0 and "revoked at the authorization server" in answer.stdout, answer.stdout + answer.stderr
     return answer
 
 

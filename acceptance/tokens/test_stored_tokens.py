@@ -101,7 +101,7 @@ def test_an_import_that_the_store_does_not_take_fails(token_server, make_origin,
     gateway = start_gateway(delegated(token_server, make_origin(who), tokens=tokens))
     gateway.stop()
     imported = gateway.run("token", "import", "app-user", input="imported\n")
-    assert imported.returncode == 1 and "The token store did not take the change to app-user" in imported.stderr, imported
+    assert imported.returncode == 1 and "The token store did not accept the change to app-user" in imported.stderr, imported
     assert imported.stdout == "" and list(files.iterdir()) == []
 
 

@@ -63,7 +63,7 @@ def test_revoke_clears_and_the_next_request_starts_anew(gateway, sandbox):
     assert status(gateway, "/box/2.0/users/me") == 200
     token = gateway.run("token", "get", "box-service").stdout.strip()
     revoked = gateway.run("token", "revoke", "box-service")
-    assert revoked.returncode == 0 and "revoked at the authority" in revoked.stdout, revoked
+    assert revoked.returncode == 0 and "revoked at the authorization server" in revoked.stdout, revoked
     direct = requests.get(sandbox["BOX_URL"] + "/2.0/users/me", headers={"Authorization": f"Bearer {token}"}, timeout=20)
     assert direct.status_code == 401
     again = gateway.run("token", "revoke", "box-service", "--json")
@@ -122,7 +122,7 @@ def test_all_tokens_are_revoked_with_one_command(gateway, sandbox):
     lines = done.stdout.splitlines()
     # Nobody has asked for the token of reports yet.
     assert [line.split()[0] for line in lines] == ["box-service", "devbox", "campus"]
-    assert all("revoked at the authority" in line for line in lines)
+    assert all("revoked at the authorization server" in line for line in lines)
     assert revocations(sandbox, "box") == 2 and revocations(sandbox, "duke") == 1
     assert status(gateway, "/dev/2.0/users/me") == 503
     assert status(gateway, "/box/2.0/users/me") == 200
@@ -172,7 +172,7 @@ def test_all_are_revoked_without_a_gateway(gateway, sandbox):
     assert status(gateway, "/box/2.0/users/me") == 200
     gateway.kill()
     done = gateway.run("token", "revoke", "--all")
-    assert done.returncode == 0 and done.stdout.count("revoked at the authority") == 3, done
+    assert done.returncode == 0 and done.stdout.count("revoked at the authorization server") == 3, done
     assert revocations(sandbox, "box") == 2 and revocations(sandbox, "duke") == 1
     assert gateway.run("token", "refresh", "--all").returncode == 4
     assert gateway.run("audit", "verify").returncode == 0

@@ -30,7 +30,8 @@ struct EntryAppending {
         case .mapping(let entries, isFlow: true):
             try unfold(entries, of: place)
             return add(entry, isMapping, at: line + entries.count, indentation: text.unit + place.keyStart.column - 1)
-        case .alias: throw ConfigurationEditError("\(section) stands elsewhere (an alias); edit it by hand", line: line)
+        case .alias:
+            throw ConfigurationEditError("\(section) is an alias of a value elsewhere; edit it by hand", line: line)
         case .scalar, .sequence:
             throw ConfigurationEditError("\(section) is not a mapping of names", line: line)
         }
@@ -105,7 +106,7 @@ struct EntryAppending {
         let (value, row) = (section.value, section.keyStart.line - 1)
         guard value.start.line == value.end.line, value.start.line == row + 1, value.anchor == nil else {
             throw ConfigurationEditError(
-                "\(section.key) stands in braces over several lines, or has an anchor; write a line for each entry first",
+                "\(section.key) is in braces over several lines, or has an anchor; write each entry on its own line first",
                 line: row + 1
             )
         }

@@ -107,7 +107,7 @@ struct EntryRemoval {
         }
         guard start.line == end.line else {
             throw ConfigurationEditError(
-                "\(section.key) stands in braces over several lines; write a line for each entry first",
+                "\(section.key) is in braces over several lines; write each entry on its own line first",
                 line: section.keyStart.line
             )
         }

@@ -249,7 +249,7 @@ extension ConfigFields {
         case .scalar(let scalar)? where !scalar.isNull: return .scalar(scalar)
         case .sequence?: return strings(key).map { .strings($0) }
         case .scalar?, .mapping?:
-            error(key, "expected a text, a number, true, false or a list of texts")
+            error(key, "expected a string, a number, true, false or a list of strings")
             return nil
         }
     }
@@ -266,7 +266,7 @@ extension ConfigFields {
         if let node = node(key), case .scalar = node.content { context.hide(node) }
         guard var arguments = strings(key) else { return nil }
         guard !arguments.isEmpty else {
-            error(key, "names no program")
+            error(key, "must name a program")
             return nil
         }
         guard !arguments.contains(where: { $0.utf8.contains(0) }) else {

@@ -130,7 +130,7 @@ package enum FileModeRule {
         let command = "chown root \(path)"
         return Finding(
             severity: .error,
-            message: "\(path) belongs to another user (\(stranger)), and everybody can put files into its folder; use "
+            message: "\(path) belongs to another user (\(stranger)), and any user can put files into its folder; use "
                 + "another folder, or if it is yours, run: \(command)",
             command: command
         )

@@ -1,7 +1,7 @@
 /// The names that people give to routes, credentials and clients.
 package enum ConfigName {
     package static let rule =
-        "a name has letters, digits, \"-\", \"_\" and \".\", begins with a letter or digit, at most 64"
+        "a name has at most 64 letters, digits, \"-\", \"_\" and \".\", and begins with a letter or digit"
 
     /// Names go into paths, hosts, metric labels and log lines, so they are plain.
     package static func isValid(_ name: String) -> Bool {
@@ -145,7 +145,7 @@ struct ShownKey {
     var advice: String? {
         guard let sign, isName else { return nil }
         return sign == ":"
-            ? "a space is missing behind \"\(name):\"" : "write \"\(name): \" in place of \"\(name)=\""
+            ? "a space is missing after \"\(name):\"" : "write \"\(name): \" in place of \"\(name)=\""
     }
 
     /// Spelt like the keys of the configuration, which hold no digits to speak of.

@@ -125,7 +125,7 @@ package struct Interpolation {
             report("the environment variable \(name) is needed: \(message)", "${\(name)", span, path)
             return nil
         default:
-            report("after ${\(name) only \":-default\" or \":?message\" may follow", "${\(name)", span, path)
+            report("only \":-default\" or \":?message\" may follow ${\(name)", "${\(name)", span, path)
             return nil
         }
     }

@@ -19,13 +19,13 @@ package enum FirstConfiguration {
 
         listeners:
           proxy:
-            # Another address than a loopback one needs access.clients.
+            # An address other than loopback needs access.clients.
             - address: 127.0.0.1:\(port)
               # Programs with built-in https:// URLs can use it as their proxy: authgateway exec -- PROGRAM. Hosts without a
               # route are passed through, without a credential.
               intercept: true
               connect: {unrouted: tunnel}
-          # The status page, and what the commands ask.
+          # The status page, which the commands use too.
           admin: {address: 127.0.0.1:\(port + 1)}
 
         """

@@ -100,7 +100,7 @@ package struct PresetExpansion {
                 continue
             }
             guard entry.key == "strategy" else { continue }
-            let advice = "the preset says it; remove this, or \"preset\""
+            let advice = "the preset already sets it; remove this, or \"preset\""
             context.error(advice, at: entries[index].keySpan, path: path.appending("strategy"))
             // What the other keys mean is judged by the preset's strategy.
             entries[index] = entry

@@ -158,12 +158,16 @@ struct PresetValues {
         path: ConfigPath
     ) -> ConfigNode.Scalar? {
         guard case .scalar(let scalar) = entry.value.content else {
-            context.error("expected a text, found \(entry.value.kindName)", at: entry.value.span, path: path)
+            context.error("expected a string, found \(entry.value.kindName)", at: entry.value.span, path: path)
             return nil
         }
         // It becomes a part of URLs and header fields.
         guard !scalar.text.isEmpty, scalar.text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
-            context.error("must have visible ASCII characters alone, and no space", at: entry.value.span, path: path)
+            context.error(
+                "must contain only visible ASCII characters, without spaces",
+                at: entry.value.span,
+                path: path
+            )
             return nil
         }
         if let fault = hostFault(scalar.text, of: parameter) {
@@ -179,11 +183,11 @@ struct PresetValues {
         let suffixes = Set(nodes.flatMap { PresetTemplate.hosts(of: $0)[parameter.name] ?? [] })
         guard !suffixes.isEmpty else { return nil }
         guard !text.contains(where: { "/?#@\\".contains($0) }) else {
-            return "must be a host alone, without https:// and path: \(parameter.example)"
+            return "must be only a host, without https:// or a path: \(parameter.example)"
         }
         guard let suffix = suffixes.sorted().first(where: { !$0.isEmpty && text.lowercased().hasSuffix($0) }) else {
             return nil
         }
-        return "must be what stands before \"\(suffix)\" alone: \(parameter.example)"
+        return "must be only the part before \"\(suffix)\": \(parameter.example)"
     }
 }

@@ -174,7 +174,7 @@ struct YAMLComposer {
     private mutating func expand(_ name: String, at event: YAMLEvent, depth: Int) throws(Refused) -> Subtree {
         guard let subtree = anchors[name] else {
             let hint = Suggestion.nearest(to: name, in: anchors.keys.sorted()).map { "; did you mean *\($0)?" } ?? ""
-            throw refuse("no anchor &\(name) stands before this alias\(hint)", at: span(event))
+            throw refuse("no anchor &\(name) is defined before this alias\(hint)", at: span(event))
         }
         produced += subtree.nodes - 1
         guard produced <= limits.nodes else {

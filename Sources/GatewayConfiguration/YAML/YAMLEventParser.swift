@@ -71,7 +71,7 @@ import CLibYAML
     private func syntaxError() -> YAMLSyntaxError {
         let context = unsafe parser.pointee.context
         return unsafe YAMLSyntaxError(
-            problem: parser.pointee.problem.map { unsafe String(cString: $0) } ?? "memory is exhausted",
+            problem: parser.pointee.problem.map { unsafe String(cString: $0) } ?? "out of memory",
             at: Self.mark(parser.pointee.problem_mark),
             context: context.map { unsafe String(cString: $0) },
             contextAt: context == nil ? nil : Self.mark(parser.pointee.context_mark)
@@ -145,7 +145,7 @@ extension YAMLSyntaxError {
             text.lines.indices.contains(contextAt.line - 1)
         else { return nil }
         let line = text.lines[contextAt.line - 1].unicodeScalars.dropFirst(contextAt.column - 1)
-        let advice = ShownKey(String(line)).advice ?? "expected \": \" behind the key in this line"
+        let advice = ShownKey(String(line)).advice ?? "expected \": \" after the key on this line"
         let span = text.span(line: contextAt.line, column: contextAt.column, length: Int.max)
         return ConfigDiagnostic(.error, advice, at: span)
     }
@@ -161,7 +161,7 @@ extension YAMLSyntaxError {
         guard words.count == 2, words[0].hasSuffix(":"), Self.firstKeys.contains(words[1]) else { return nil }
         let key = ShownKey(String(words[0].dropLast().drop { "{,[".contains($0) }))
         guard key.isWord, !key.name.isEmpty else { return nil }
-        let advice = "a mapping behind a key in its line needs braces: \(key.name): {\(words[1]): …}"
+        let advice = "a mapping on the same line as its key needs braces: \(key.name): {\(words[1]): …}"
         return ConfigDiagnostic(.error, advice, at: text.span(line: at.line, column: at.column, length: 1))
     }
 
@@ -185,7 +185,7 @@ extension YAMLSyntaxError {
         case "did not find expected key": return "expected a key here; check the indentation and quotes of this line"
         case "did not find expected '-' indicator":
             return "expected \"- \" here; check the indentation of this line"
-        case "could not find expected ':'": return "expected \":\" after the key in the line above"
+        case "could not find expected ':'": return "expected \":\" after the key on the line above"
         case "did not find expected ',' or ']'": return "expected \",\" or \"]\" here"
         case "did not find expected ',' or '}'": return "expected \",\" or \"}\" here"
         case "found unexpected end of stream", "found unexpected document indicator":

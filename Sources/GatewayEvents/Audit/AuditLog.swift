@@ -29,7 +29,7 @@ package struct AuditError: Error, Hashable, Sendable {
 
     /// For an operator who took a right away, which holds already.
     package var lateRecord: String {
-        "That is not recorded yet: \(reason). It is as soon as the audit log can be written."
+        "That is not recorded yet: \(reason). It will be recorded as soon as the audit log can be written."
     }
 
     /// For an operator who unlocks a credential, which holds only once it is recorded.

@@ -13,9 +13,9 @@ package struct AuditShipping: Hashable, Sendable {
         }
     }
 
-    /// Events may wait for the database for so long before somebody is told.
+    /// How long events may wait for the database before operators are told.
     package static let patience: Duration = .seconds(60)
-    /// The same where no token is used before its event is in the database.
+    /// ``patience`` if no token is used before its event is in the database.
     private static let requiredPatience: Duration = .seconds(5)
 
     /// Events that the database does not have yet.
@@ -42,11 +42,11 @@ package struct AuditShipping: Hashable, Sendable {
         let waiting = "\(unshipped.counted("event")) \(unshipped == 1 ? "waits" : "wait")"
         guard isRequired else {
             return
-                "since \(failure.since.rfc3339) the database does not take the audit log (\(waiting)): \(failure.reason). "
-                + "They stay in the local log, and are sent once the database takes them"
+                "since \(failure.since.rfc3339) the database has not accepted the audit log (\(waiting)): \(failure.reason). "
+                + "They stay in the local log, and are sent once the database accepts them"
         }
         return
-            "since \(failure.since.rfc3339) events are not committed in the database (audit.store: postgres, \(waiting)), "
+            "since \(failure.since.rfc3339) events have not been committed to the database (audit.store: postgres, \(waiting)), "
             + "so \(effect): \(failure.reason)"
     }
 }
@@ -83,7 +83,7 @@ package enum ShippedChain {
         package var removedTo: Link?
         /// The hash of the row that is the copy's head; nil where the log does not have it.
         package var hashAtHead: String?
-        /// The same of the copy's last checkpoint.
+        /// The hash of the copy's last checkpoint; nil if the log does not have it.
         package var hashOfCheckpoint: String?
 
         package init(end: Link, removedTo: Link? = nil, hashAtHead: String? = nil, hashOfCheckpoint: String? = nil) {

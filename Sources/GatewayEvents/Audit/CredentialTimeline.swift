@@ -11,7 +11,7 @@ package import GatewayHTTP
 /// entry with a count, and a credential with too many entries loses its oldest ones.
 package struct CredentialTimeline: Sendable {
     package enum Mark: UInt8, CaseIterable, Sendable {
-        /// A first token: from the authority, an import, another gateway.
+        /// A first token: from the authorization server, an import, another gateway.
         case acquired
         case renewed
         /// A token from a person.
@@ -20,7 +20,7 @@ package struct CredentialTimeline: Sendable {
         case loaded
         /// By an upstream.
         case rejected
-        /// By the authority, or it could not be asked.
+        /// By the authorization server, or it could not be asked.
         case refused
         /// Expired, revoked or cleared.
         case ended
@@ -175,7 +175,7 @@ package struct CredentialTimeline: Sendable {
         private var isLive = false
         private var isOdd = false
         private var expires: UInt32 = 0
-        /// The authority refused since the last life began.
+        /// The authorization server refused since the last life began.
         private var isFailing = false
         private var isRejected = false
         private var isLocked = false

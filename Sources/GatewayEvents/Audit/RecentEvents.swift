@@ -150,7 +150,7 @@ package struct EventQuery: Hashable, Sendable {
         let advice =
             hint.isEmpty
             ? "; write failures, renewals, logins, configuration, requests, or the name of an event." : hint
-        throw GatewayProblem(.requestRefused, "kind names no events\(advice)")
+        throw GatewayProblem(.requestRefused, "kind matches no events\(advice)")
     }
 
     package func matches(_ entry: AuditEntry) -> Bool {

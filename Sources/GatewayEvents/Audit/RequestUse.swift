@@ -77,7 +77,7 @@ package final class RequestFailure: Hashable, Sendable {
     package let explanation: String?
     /// A command for the person who runs the gateway.
     package let command: String?
-    /// What the authority or the upstream answered.
+    /// What the authorization server or the upstream answered.
     package let cause: GatewayProblem.Cause?
     /// The response had begun, so it was cut.
     package let isCut: Bool

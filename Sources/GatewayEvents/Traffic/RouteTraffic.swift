@@ -152,7 +152,7 @@ package struct TrafficHistory: Sendable {
     private var routes: [Int: RouteTraffic] = [:]
     /// Under nil: clients without a name.
     private var clients: [String?: RouteTraffic] = [:]
-    /// Those for whom there was no room.
+    /// Clients beyond the limit, counted together.
     private var otherClients: RouteTraffic?
     /// The minute in which room was last looked for.
     private var roomSoughtAt = Int64.min

@@ -39,7 +39,7 @@ final class LibPQ {
         if let problem = Self.problem { throw PostgreSQLFailure(.notSent, problem) }
         let password = settings.last { $0.name == "password" }?.value
         guard let started = unsafe Self.start(settings) else {
-            throw PostgreSQLFailure(.notSent, "there is no memory for a connection")
+            throw PostgreSQLFailure(.notSent, "out of memory for a connection")
         }
         do throws(PostgreSQLFailure) {
             unsafe pq_dropNotices(started)
@@ -93,7 +93,7 @@ final class LibPQ {
 
     private static func message(_ connection: OpaquePointer, _ password: String?) -> String {
         let text = ServerText.clean(unsafe String(cString: pq_errorMessage(connection)), hiding: password)
-        return text.isEmpty ? "the connection ended" : text
+        return text.isEmpty ? "the connection was lost" : text
     }
 
     private var lost: PostgreSQLFailure { PostgreSQLFailure(.unknown, unsafe Self.message(connection, password)) }

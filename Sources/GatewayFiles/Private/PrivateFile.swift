@@ -43,7 +43,7 @@ package enum PrivateFile {
 
     /// Like ``create(_:content:)``, but a file that exists is an error.
     package static func createNew(_ path: String, content: [UInt8]) throws(Failure) {
-        guard try isCreated(path, content: content) else { throw Failure("it is there already") }
+        guard try isCreated(path, content: content) else { throw Failure("it already exists") }
     }
 
     /// - Returns: false when the file exists.
@@ -124,7 +124,7 @@ package enum PrivateFile {
         }
         guard file.owner == geteuid() else { throw Failure("it belongs to another user") }
         guard file.mode & 0o077 == 0 else {
-            throw Failure("others may read or write it; correct that with `chmod 600 \(path)`")
+            throw Failure("others may read or write it; fix that with `chmod 600 \(path)`")
         }
         return file.bytes
     }

@@ -34,7 +34,7 @@ package enum SQLiteFile {
     /// It also shows at once whether the file can be written.
     private static func beginWriteAheadLog(of database: Database, at path: String) throws {
         guard try String.fetchOne(database, sql: "PRAGMA journal_mode = WAL") == "wal" else {
-            throw DatabaseError(message: "no write-ahead log can be used")
+            throw DatabaseError(message: "the write-ahead log cannot be used")
         }
         // Those who only read cannot make one.
         guard FileStatus.size(of: path + "-wal") ?? 0 == 0 else { return }
@@ -93,7 +93,7 @@ package enum SQLiteFile {
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_AUTH:
             "\(name) cannot be opened; check that its directory exists and that this user may read and write both"
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
-            "\(name) is not a sound SQLite database; restore it from a backup or move it away"
+            "\(name) is not a valid SQLite database; restore it from a backup or move it away"
         case .SQLITE_CONSTRAINT: "\(name) refuses the row (SQLite \(code)); another program writes to it"
         default: "\(name) cannot be used (SQLite \(code))"
         }

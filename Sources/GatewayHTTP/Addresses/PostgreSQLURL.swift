@@ -179,9 +179,9 @@ extension PostgreSQLURL.Mistake {
     /// For the person who wrote the URL. Repeats no part of it that could belong to a password.
     package var message: String {
         switch self {
-        case .scheme: "a URL of PostgreSQL begins with \"postgresql://\""
+        case .scheme: "a PostgreSQL URL begins with \"postgresql://\""
         case .escape:
-            "a % in the URL must begin an escape such as %40; write a % of a password as %25, or give the password as the key "
+            "a % in the URL must begin an escape such as %40; write % in a password as %25, or give the password as the key "
                 + "\"password\""
         case .host:
             "the host of the URL is not valid; in a user name or a password, write @ as %40, / as %2F and ? as %3F, or give "

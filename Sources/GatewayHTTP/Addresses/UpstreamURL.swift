@@ -17,7 +17,7 @@ package struct UpstreamURL {
             let host = authority.prefix { $0 != ":" }
             if let name = Punycode.hostName(String(host)) {
                 let ascii = name + authority[host.endIndex...]
-                throw UnusableInput("must have its host in ASCII, as DNS has it: \(scheme.rawValue)://\(ascii)")
+                throw UnusableInput("must have its host in ASCII, as in DNS: \(scheme.rawValue)://\(ascii)")
             }
             throw UnusableInput("has no valid host and port")
         }
@@ -29,7 +29,7 @@ package struct UpstreamURL {
             throw UnusableInput("must not contain a query or a fragment")
         }
         guard let canonical = RoutePath.canonical(String(path)) else {
-            throw UnusableInput("has a path that is not plain: no empty or dot segments, no encodings")
+            throw UnusableInput("has a path with empty segments, dot segments or percent-encoding")
         }
         self.origin = origin
         self.path = canonical == "/" ? "" : canonical
@@ -122,7 +122,7 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
         package var message: String {
             switch self {
             case .notAbsolute(let hint): "expected an absolute https URL\(hint)"
-            case .plaintext: "must be https: a secret would be sent in clear (http is for loopback only)"
+            case .plaintext: "must be https: a secret would be sent in the clear (http is for loopback only)"
             case .hasUserInfo: "must not contain a user name or password"
             case .hasFragment: "must not contain a fragment"
             case .rootedAddress: "must not have a dot at the end of an address or a loopback name"

@@ -41,7 +41,7 @@ enum AuthorityRefusal: CaseIterable {
         case .client: "The authorization server does not accept the client"
         case .grant: "The grant or token is no longer valid"
         case .request: "The authorization server does not accept the request"
-        case .person: "A person has to act"
+        case .person: "A person must log in or consent"
         case .user: "The authorization server refuses this user"
         case .passing: "The authorization server is failing"
         case .device: "The authorization server does not accept the device"
@@ -78,7 +78,7 @@ enum AuthorityRefusal: CaseIterable {
             )
         case .person:
             ErrorAdvice(
-                "The authorization server requires the person: a login, a consent or a second factor.",
+                "The authorization server requires a person to log in, consent or enter a second factor.",
                 .operator,
                 "Log in with a browser.",
                 "authgateway login NAME"

@@ -25,7 +25,7 @@ package struct ErrorEntry: Hashable, Sendable, Encodable {
                 "The upstream rejected the credential (401, 403 or rejected_when), and no newer token helped or was available: the client's"
                     + " renewal budget may be empty. The gateway passed the response on.",
                 .operator,
-                "Check the credential's scopes, and whom it acts for.",
+                "Check the credential's scopes, and which user it acts for.",
                 "authgateway explain ID",
                 "authgateway status NAME"
             )

@@ -123,11 +123,11 @@ extension ProblemKind {
         case .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .loginFailed, .staticTokenExpired:
             "There is no credential for this request. The operator of the gateway has to act."
         case .upstreamUnreachable: "The upstream cannot be reached."
-        case .upstreamInvalidResponse, .upgradeFailed: "The upstream's answer is not valid."
+        case .upstreamInvalidResponse, .upgradeFailed: "The upstream's response is not valid."
         case .upstreamTimeout: "The upstream did not answer in time."
-        case .upstreamBusy: "Too many requests wait for the upstream."
+        case .upstreamBusy: "Too many requests are waiting for the upstream."
         case .destinationProhibited: "The gateway does not connect to the upstream's address."
-        case .draining: "The gateway or the route is changing. Send the request again."
+        case .draining: "The gateway is stopping, or its configuration has changed. Send the request again."
         case .overloaded: "The gateway has no capacity left. Send the request again later."
         case .internalError: "The gateway failed."
         }

@@ -261,9 +261,9 @@ package struct TLSAlert: Hashable, Sendable {
     package func meaning(owner: String) -> String? {
         let key = "tls.certificate of \(owner)"
         return switch name {
-        case "certificate_required": "It wants a client certificate (\(key))."
+        case "certificate_required": "It requires a client certificate (\(key))."
         case "handshake_failure":
-            "It may want a client certificate (\(key)), or has no cipher suite in common with the gateway."
+            "It may require a client certificate (\(key)), or share no cipher suite with the gateway."
         case "unknown_ca": "It does not trust the certificate authority of the client certificate (\(key))."
         case "bad_certificate", "unsupported_certificate", "certificate_revoked", "certificate_expired",
             "certificate_unknown", "access_denied":

@@ -118,7 +118,7 @@ package struct ProblemAnswer: Hashable, Sendable {
         body = []
     }
 
-    /// The same with more fields.
+    /// This answer with additional header fields.
     package func with(_ fields: [Field]) -> ProblemAnswer {
         ProblemAnswer(status: status, reasonPhrase: reasonPhrase, fields: self.fields + fields, body: body)
     }

@@ -6,7 +6,7 @@ package struct ErrorAdvice: Hashable, Sendable, Encodable {
         case `operator` = "the operator of the gateway"
         case upstream = "the operator of the upstream"
         case authority = "the operator of the authorization server"
-        case time = "nobody; it resolves itself"
+        case time = "no action needed; this resolves itself"
     }
 
     package let happened: String
@@ -44,8 +44,8 @@ extension ProblemKind {
             upstreamAdvice
         case .draining:
             ErrorAdvice(
-                "The gateway is stopping and takes no new request, or a reload ended this one. A lock can end it, too, if it"
-                    + " resets a connection to the upstream that another request was using.",
+                "The gateway is stopping and accepts no new requests, or a reload interrupted this one. A lock can interrupt it, too,"
+                    + " if it resets a connection to the upstream that another request was using.",
                 .time,
                 "Send the request again after the seconds that Retry-After names.",
                 "authgateway status"
@@ -59,7 +59,7 @@ extension ProblemKind {
             )
         case .internalError:
             ErrorAdvice(
-                "Something failed in the gateway that should not fail.",
+                "An internal error occurred in the gateway.",
                 .operator,
                 "Send the request again. If it fails again, report it with the log lines of this request.",
                 "authgateway explain ID"
@@ -100,14 +100,14 @@ extension ProblemKind {
             )
         case .misdirected:
             ErrorAdvice(
-                "The Host header is neither a name of the gateway nor one of a route.",
+                "The Host header matches neither the gateway's own names nor the host of a route.",
                 .client,
                 "Use one of the gateway's own names, or add the host to match.hosts of a route.",
                 "authgateway routes"
             )
         case .engineAuthRequired:
             ErrorAdvice(
-                "An engine asked a listener of listeners.authz without its token, or with a wrong one.",
+                "An engine called a listener in listeners.authz without the listener's token, or with a wrong one.",
                 .operator,
                 "Make the engine send the listener's token in X-Gw-Engine-Token.",
                 "authgateway config explain listeners.authz"
@@ -228,7 +228,7 @@ extension ProblemKind {
             )
         case .upstreamBusy:
             ErrorAdvice(
-                "All connections to the upstream are in use, and too many requests wait for one; or the upstream refused the request unread (REFUSED_STREAM).",
+                "All connections to the upstream are in use, and too many requests are waiting for one; or the upstream refused the request unread (REFUSED_STREAM).",
                 .operator,
                 "Send fewer requests at once, or raise the limit that the detail names. A refused request can be sent again.",
                 "authgateway config explain limits"
@@ -287,7 +287,7 @@ extension ProblemKind {
             )
         case .storeUnavailable:
             ErrorAdvice(
-                "The token store does not work, so a refresh token that is valid only once is not sent.",
+                "The token store is unavailable, so a refresh token that is valid only once is not sent.",
                 .operator,
                 "Fix the store that the log names. The gateway then continues by itself.",
                 "authgateway status"

@@ -4,7 +4,7 @@
 /// knows the exchanges. It is the same for a client's connection and for one to an upstream.
 package struct HTTP2Conversation: ~Copyable, Sendable {
     package struct Limits: Hashable, Sendable {
-        /// Of a head, in the form of HTTP/1.
+        /// Maximum size of a head, counted as HTTP/1 would write it.
         package fileprivate(set) var headerBytes: Int
         package fileprivate(set) var headerFields: Int
         /// Streams that a client may open at one time.

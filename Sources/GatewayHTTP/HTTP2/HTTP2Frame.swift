@@ -43,7 +43,7 @@ package struct HTTP2Flags: OptionSet, Hashable, Sendable {
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
     package static let endStream = HTTP2Flags(rawValue: 0x01)
-    /// Of SETTINGS and PING.
+    /// On SETTINGS and PING; the same bit as ``endStream``.
     package static let acknowledgement = HTTP2Flags(rawValue: 0x01)
     package static let endHeaders = HTTP2Flags(rawValue: 0x04)
     package static let padded = HTTP2Flags(rawValue: 0x08)
@@ -113,7 +113,7 @@ package struct HTTP2Farewell: Hashable, Sendable {
 package enum HTTP2Fault: String, Error, Hashable, Sendable {
     // COMPRESSION_ERROR: both ends have different tables from here on.
     case truncatedBlock = "a field block ends in the middle of a field"
-    case invalidIndex = "a field block names an entry that is not in the table"
+    case invalidIndex = "a field block refers to an entry that is not in the table"
     case largeInteger = "a number in a field block is too large"
     case invalidHuffman = "a string in a field block has invalid Huffman code"
     case invalidTableSize = "a field block has an invalid dynamic table size update"
@@ -140,8 +140,8 @@ package enum HTTP2Fault: String, Error, Hashable, Sendable {
     case zeroIncrement = "WINDOW_UPDATE has an increment of 0"
     case strayContinuation = "CONTINUATION without HEADERS"
     case longPadding = "the padding is longer than the frame"
-    case missingStream = "a frame that belongs to a stream names none"
-    case unexpectedStream = "a frame that belongs to the connection names a stream"
+    case missingStream = "a frame that needs a stream is on stream 0"
+    case unexpectedStream = "a frame for the connection is on a stream"
     case invalidStream = "HEADERS for a stream that the peer cannot open"
     case unfinishedTrailers = "trailers do not end the stream"
     case dataForIdle = "DATA for an idle stream"

@@ -78,12 +78,12 @@ extension HTTP2ResponseOrder.Fault {
     package var detail: String {
         switch self {
         case .contentBeforeHead: "It sent a response body before the response headers."
-        case .endedWithInformational: "It ended the response with an informational one."
+        case .endedWithInformational: "It ended the response after an informational response."
         case .tooManyInformational:
             "It sent more than \(HTTP2ResponseOrder.maximumInformational) informational responses."
-        case .contentLengthMismatch: "It sent a response whose content is not as long as it says."
-        case .unfinishedTrailers: "It sent fields behind the content that do not end the response."
-        case .fieldsInTunnel: "It sent fields in a WebSocket."
+        case .contentLengthMismatch: "It sent a response body that does not match its Content-Length."
+        case .unfinishedTrailers: "It sent trailers that do not end the response."
+        case .fieldsInTunnel: "It sent header fields in a WebSocket."
         }
     }
 }

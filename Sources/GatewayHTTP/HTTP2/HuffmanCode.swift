@@ -109,7 +109,7 @@ struct HuffmanCode: Sendable {
         return nil
     }
 
-    /// Of the symbols 0 to 256, in bits.
+    /// The code lengths of the symbols 0 to 256, in bits.
     static let lengths: [UInt8] = [
         13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28,
         28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7,

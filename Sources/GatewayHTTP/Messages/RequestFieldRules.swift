@@ -145,10 +145,13 @@ package struct RequestFieldRules: Sendable {
         stripsAuthorization: Bool
     ) -> GatewayProblem? {
         if keepsAuthorization, !stripsAuthorization, head.present.contains(.secondAuthorization) {
-            return GatewayProblem(.requestRefused, "The request has more than one Authorization.")
+            return GatewayProblem(.requestRefused, "The request has more than one Authorization header.")
         }
         guard head.section.hasUnderscore, hasLookAlike(head, bytes) else { return nil }
-        return GatewayProblem(.requestRefused, "A field's name could be read as one that the gateway sets.")
+        return GatewayProblem(
+            .requestRefused,
+            "The name of a header field could be mistaken for one that the gateway sets."
+        )
     }
 
     /// A field that an upstream could read as one that the route injects: `X_Api_Key` for `X-Api-Key`, say.

@@ -170,7 +170,7 @@ package enum HeadRefusal: String, Error, Sendable, CaseIterable {
     case targetTooLong = "request target too long"
     case headTooLarge = "header section too large"
     case tooManyFields = "too many header fields"
-    case tooManyNominated = "Connection names too many fields"
+    case tooManyNominated = "Connection lists too many fields"
     case invalidFieldName = "invalid field name"
     case invalidFieldValue = "invalid byte in a field value"
     case bareLineFeed = "line break is not CRLF"
@@ -184,10 +184,10 @@ package enum HeadRefusal: String, Error, Sendable, CaseIterable {
     case conflictingFraming = "Content-Length with Transfer-Encoding"
     case invalidTransferEncoding = "Transfer-Encoding is not exactly chunked"
     case transferEncodingInHTTP10 = "Transfer-Encoding in HTTP/1.0"
-    case framingLookAlike = "a field name that can be read as a framing field"
+    case framingLookAlike = "a field name that could be mistaken for a framing field"
     case invalidExpectation = "unknown expectation"
-    case frameNominated = "Connection names a field that must stay"
-    case connectWithContent = "CONNECT with content"
+    case frameNominated = "Connection lists a field that must not be removed"
+    case connectWithContent = "CONNECT with a body"
 
     /// The problem that a client is answered with.
     package var kind: ProblemKind {

@@ -49,7 +49,7 @@ package struct ConnectionOptions: Hashable, Sendable {
         if !nominated.isEmpty { nominated = [] }
     }
 
-    /// The same as names of trailers that must not pass, where `_` and `-` are one.
+    /// The nominated names, with `-` for `_`, as names of trailers that must not pass.
     package var nominatedAsOwned: [[UInt8]] {
         nominated.map { name in name.map { $0 == 0x5F ? 0x2D : $0 } }
     }

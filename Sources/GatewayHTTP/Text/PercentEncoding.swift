@@ -3,7 +3,7 @@ package enum PercentEncoding {
     /// Leaves only unreserved characters as they are (RFC 3986 section 2.3).
     package static func encode(_ text: String) -> String { String(decoding: bytes(of: text), as: UTF8.self) }
 
-    /// The same as bytes.
+    /// Like ``encode(_:)``, as bytes.
     package static func bytes(of text: String) -> [UInt8] {
         var bytes: [UInt8] = []
         append(text, to: &bytes)

@@ -290,11 +290,11 @@ struct TextPatternParser {
     }
 
     private mutating func bounds() throws(UnusableInput) -> (Int, Int?) {
-        guard let least = number() else { throw mistake("after \"{\" stand numbers: {2}, {2,} or {2,5}") }
+        guard let least = number() else { throw mistake("expected numbers after \"{\": {2}, {2,} or {2,5}") }
         var most: Int? = least
         if take(",") { most = number() }
         guard take("}"), least <= most ?? .max, max(least, most ?? 0) <= Self.maximumRepetitions else {
-            throw mistake("after \"{\" stand numbers up to \(Self.maximumRepetitions): {2}, {2,} or {2,5}")
+            throw mistake("expected numbers after \"{\", up to \(Self.maximumRepetitions): {2}, {2,} or {2,5}")
         }
         return (least, most)
     }
@@ -327,11 +327,13 @@ struct TextPatternParser {
     private mutating func group() throws(UnusableInput) -> TextPatternNode {
         var captures = true
         if take("?") {
-            guard take(":") else { throw mistake("of \"(?\" only \"(?:\" is known: no look-around, no named groups") }
+            guard take(":") else {
+                throw mistake("\"(?\" is supported only as \"(?:\": no look-around, no named groups")
+            }
             captures = false
         }
         if captures {
-            guard !hasCapture else { throw mistake("one group yields the result; write the others as \"(?:\"") }
+            guard !hasCapture else { throw mistake("only one group can yield the result; write the others as \"(?:\"") }
             hasCapture = true
         }
         let node = try choice()
@@ -348,7 +350,7 @@ struct TextPatternParser {
             if byte == UInt8(ascii: "]"), !isFirst { break }
             isFirst = false
             position += 1
-            guard byte < 0x80 else { throw mistake("between \"[\" and \"]\" stands ASCII only") }
+            guard byte < 0x80 else { throw mistake("only ASCII is allowed between \"[\" and \"]\"") }
             if byte == UInt8(ascii: "\\") {
                 set.formUnion(try escape())
                 continue
@@ -359,7 +361,7 @@ struct TextPatternParser {
             }
             let last = bytes[position + 1]
             guard last >= byte, last < 0x80, last != UInt8(ascii: "\\") else {
-                throw mistake("a range between \"[\" and \"]\" runs backwards or ends in no plain character")
+                throw mistake("a range between \"[\" and \"]\" is reversed or does not end in a plain character")
             }
             position += 2
             set.insert(byte...last)
@@ -385,7 +387,7 @@ struct TextPatternParser {
         case UInt8(ascii: "r"): return ByteSet(0x0D...0x0D)
         case UInt8(ascii: "t"): return ByteSet(0x09...0x09)
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A:
-            throw mistake("\"\\\(Unicode.Scalar(byte))\" is not known: no back-references, no Unicode properties")
+            throw mistake("\"\\\(Unicode.Scalar(byte))\" is not supported: no back-references, no Unicode properties")
         default: return ByteSet(byte...byte)
         }
     }

@@ -107,9 +107,9 @@ struct AuthorizationCode: Sendable {
 /// Why a code is not exchanged for a token, in the words of `error_description`.
 enum CodeRefusal: String, Error, Sendable {
     case unknown = "The code is unknown or has expired"
-    case spent = "The code was used before; what came from it has ended"
+    case spent = "The code was used before; the tokens that were issued for it have been revoked"
     case otherClient = "The code was given to another client or redirect_uri"
-    case wrongVerifier = "The code_verifier does not fit the code_challenge"
+    case wrongVerifier = "The code_verifier does not match the code_challenge"
 }
 
 /// The codes of all authorities; a thousand of them at most, the oldest are forgotten first.

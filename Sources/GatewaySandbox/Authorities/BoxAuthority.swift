@@ -186,7 +186,7 @@ struct BoxAuthority: Sendable {
             parent.authority == .box
         else { return .refused(.oauthError("invalid_grant", "Invalid subject token")) }
         guard form["resource"] == nil || form["box_shared_link"] == nil else {
-            return .refused(.oauthError("invalid_request", "resource and box_shared_link exclude each other"))
+            return .refused(.oauthError("invalid_request", "resource and box_shared_link cannot be combined"))
         }
         let scopes = scope.split(separator: " ").map(String.init)
         guard scopes.allSatisfy({ parent.scopes.isEmpty ? BoxScopes.all.contains($0) : parent.scopes.contains($0) })

@@ -44,11 +44,11 @@ struct BoxUploads: Sendable {
             return BoxRefusal.json(400, code: "bad_request", "Content-Range is missing or wrong")
         }
         guard request.headers[.digest] == "sha=" + Base64.encode(Insecure.SHA1.hash(data: bytes)) else {
-            return BoxRefusal.json(400, code: "bad_digest", "Digest is not that of the part")
+            return BoxRefusal.json(400, code: "bad_digest", "Digest does not match the part")
         }
         let part = world.withState { state, _ in state.uploads.add(bytes, at: range, of: total, to: id) }
         guard let part else {
-            return BoxRefusal.json(409, code: "range_overlaps_existing_range", "This is not the part that comes next")
+            return BoxRefusal.json(409, code: "range_overlaps_existing_range", "This is not the next part")
         }
         return .json(["part": json(part)])
     }
@@ -67,7 +67,11 @@ struct BoxUploads: Sendable {
         _ = try await request.body.collect(upTo: 1 << 20)
         guard let session = world.withState({ state, _ in state.uploads[id] }) else { return Self.unknown }
         guard session.received == session.fileSize, request.headers[.digest] == session.digest else {
-            return BoxRefusal.json(412, code: "precondition_failed", "Parts are missing, or Digest is not the file's")
+            return BoxRefusal.json(
+                412,
+                code: "precondition_failed",
+                "Parts are missing, or Digest does not match the file"
+            )
         }
         return world.withState { state, _ in
             guard state.uploads.end(id) != nil else { return Self.unknown }

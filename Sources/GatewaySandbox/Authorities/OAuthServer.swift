@@ -56,7 +56,7 @@ struct OAuthServer: Sendable {
             case "authorization_code": return code(form, authentication.id ?? "", &state, now)
             case "password": return password(form, authentication.id ?? "", &state, now, call)
             case "refresh_token": return refresh(form, authentication.id ?? "", &state, now, call)
-            default: return .refused(.oauthError("unsupported_grant_type", "The server does not know this grant"))
+            default: return .refused(.oauthError("unsupported_grant_type", "The server does not support this grant"))
             }
         }
     }
@@ -184,7 +184,7 @@ struct OAuthServer: Sendable {
             return .refused(.oauthError("invalid_grant", "The refresh token is invalid, expired, revoked or spent"))
         }
         guard let scopes = scopes(form, within: token.scopes) else {
-            return .refused(.oauthError("invalid_scope", "More than was granted"))
+            return .refused(.oauthError("invalid_scope", "The scope was not granted"))
         }
         let whole = WorldState.Grant(renewing: token, lifetime: call.lifetime)
         var narrowed = whole

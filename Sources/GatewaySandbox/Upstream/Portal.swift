@@ -74,7 +74,7 @@ struct Portal: Sendable {
             context: context
         ) { state, now, call in
             guard let csrf = form?["csrf"], state.visits.close(visit, csrf: csrf) else {
-                return .refused(.text("The form is too old.\n", status: .forbidden))
+                return .refused(.text("The form has expired.\n", status: .forbidden))
             }
             guard form?["user"] == world.accounts.upstreamUser, form?["password"] == world.accounts.upstreamPassword
             else { return .refused(.text("Wrong user or password.\n", status: .unauthorized)) }
@@ -96,7 +96,7 @@ struct Portal: Sendable {
         let csrf = try await TokenCalls.form(of: request)?["csrf"] ?? ""
         return world.withState { state, now in
             guard state.visits.close(session, csrf: csrf), end(session, of: .webapp, &state, at: now) else {
-                return .text("The form is too old.\n", status: .forbidden)
+                return .text("The form has expired.\n", status: .forbidden)
             }
             return .empty(.found, [.location: "/login"])
         }

@@ -222,9 +222,9 @@ struct Setting {
 
     func texts() throws(UnusableInput) -> [String] {
         if case .null = value { return [] }
-        guard case .array(let values) = value else { throw wrong("a list of texts") }
+        guard case .array(let values) = value else { throw wrong("a list of strings") }
         let texts = values.compactMap(\.string)
-        guard texts.count == values.count else { throw wrong("a list of texts") }
+        guard texts.count == values.count else { throw wrong("a list of strings") }
         return texts
     }
 

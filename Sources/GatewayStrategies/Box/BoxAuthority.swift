@@ -46,7 +46,7 @@ enum BoxAuthority {
             OAuthErrors.Advice(
                 code: "unauthorized_client",
                 marker: "box_subject_type",
-                text: "the app may not speak for this kind of subject; user subjects need \"Generate user access "
+                text: "the app may not act for this kind of subject; user subjects need \"Generate user access "
                     + "tokens\" in \(console), and then a new authorization by an admin."
             ),
             OAuthErrors.Advice(

@@ -75,7 +75,7 @@ private struct BoxDeveloperTokenGrant: TokenGrant {
             problem: GatewayProblem(
                 .staticTokenExpired,
                 "The Box developer token \(what). Get a new one (https://app.box.com/developers/console, the app's Configuration tab),"
-                    + " and import it; such a token lives for 60 minutes."
+                    + " and import it; such a token is valid for 60 minutes."
             )
         )
     }
@@ -113,7 +113,10 @@ extension BoxDeveloperTokenGrant: ExchangeableGrant {
 
 extension BoxDeveloperTokenStrategy {
     static let meanings: [String: KeyMeaning] = [
-        "token": KeyMeaning("The developer token of Box's console. It lives 60 minutes.", example: "{env: BOX_TOKEN}"),
+        "token": KeyMeaning(
+            "The developer token of Box's console. It is valid for 60 minutes.",
+            example: "{env: BOX_TOKEN}"
+        ),
         "obtained_at": KeyMeaning(
             "When the token was generated.",
             default: "when the gateway first sees it",

@@ -133,7 +133,7 @@ extension BoxAuthority {
             OAuthErrors.Advice(
                 code: "invalid_grant",
                 marker: "'aud'",
-                text: "the audience is not Box's: is token_url really a Box?"
+                text: "the audience is not Box's: is token_url really a URL of Box?"
             ),
             OAuthErrors.Advice(
                 code: "invalid_grant",

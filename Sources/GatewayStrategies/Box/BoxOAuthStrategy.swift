@@ -17,7 +17,7 @@ struct BoxOAuthStrategy: AuthStrategy {
             fields.has("authorize_url")
             ? fields.authorityURL("authorize_url") : try? AuthorityURL(BoxAuthority.authorizeURL)
         let endpoints = BoxEndpoints(in: fields)
-        if fields.has("client_auth") { fields.error("client_auth", "Box takes the client's credentials in the form") }
+        if fields.has("client_auth") { fields.error("client_auth", "Box expects the client's credentials in the form") }
         let client = ClientAuthentication(in: fields, tokenURL: endpoints?.tokenURL)
         let seeds = AuthorizationCodeGrant.Seeds(in: fields)
         guard let client, let authorizeURL, let endpoints, fields.context.errorCount == errors else { return nil }

@@ -68,7 +68,7 @@ extension BoxServerGrant {
 
     func revocation(in attempt: GrantAttempt) -> RevocationStep {
         guard let url = endpoints.revokeURL else {
-            return .impossible("The credential has a token_url of its own and no revoke_url; add it.")
+            return .impossible("The credential sets token_url, but no revoke_url; add it.")
         }
         return client.revocation(at: url, in: attempt)
     }

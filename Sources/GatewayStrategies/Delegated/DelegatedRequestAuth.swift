@@ -52,12 +52,12 @@ struct DelegatedRequestAuth: Sendable {
         case "basic":
             guard let basic = own.fields("basic") else { return .none }
             defer { basic.refuseUnknownKeys() }
-            if basic.has("mode") { basic.error("mode", "the token server is sent the password at once") }
+            if basic.has("mode") { basic.error("mode", "has no effect: the token server always gets the password") }
             return .init(BasicStrategy(from: basic)?.field)
         case "header":
             guard let header = own.fields("header") else { return .none }
             defer { header.refuseUnknownKeys() }
-            if header.has("path") { header.error("path", "the token server is sent a header field") }
+            if header.has("path") { header.error("path", "cannot be used here: the token server gets a header field") }
             return .init(HeaderStrategy(from: header)?.field)
         default:
             guard let jwt = own.fields("jwt") else { return .none }
@@ -125,7 +125,7 @@ extension DelegatedRequestAuth {
             example: "key: {file: token-server-key.pem}\nclaims: {iss: authgateway}"
         ),
         "tls": KeyMeaning(
-            "A client certificate, or the certificate authorities of the server. Alone, or beside one of the others.",
+            "A client certificate, or the certificate authorities of the server. Alone, or together with one of the others.",
             example: "certificate: client.pem\nprivate_key: {file: client-key.pem}"
         ),
     ]

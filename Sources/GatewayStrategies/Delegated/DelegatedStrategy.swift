@@ -21,14 +21,14 @@ struct DelegatedStrategy: AuthStrategy {
         if let request, let name = authorization.fieldName,
             request.headers.contains(where: { $0.name.lowercased() == name.lowercased() })
         {
-            fields.error("request_auth", "the header field is written in \"headers\" already")
+            fields.error("request_auth", "the header field is already set in \"headers\"")
         }
         let response = DelegatedResponse(in: fields)
         let lifetime = fields.duration("default_ttl", in: .seconds(1) ... .seconds(366 * 86_400))
         let initial = fields.bearerToken("initial_token")
         let initialEnd = fields.time("initial_token_expires")
         if fields.has("initial_token_expires"), !fields.has("initial_token") {
-            fields.error("initial_token_expires", "is the end of \"initial_token\", which is missing")
+            fields.error("initial_token_expires", "is the expiry of \"initial_token\", which is missing")
         }
         let placement = TokenPlacement(in: fields)
         subject?.check(in: fields, besides: placement)
@@ -243,7 +243,7 @@ struct DelegatedGrant: TokenGrant {
                 .transient(retryAfter: reply.retryAfter(at: now) ?? Self.patienceWithSubjects),
                 problem: GatewayProblem(
                     .routeForbidden,
-                    "The token server at \(request.host) gives no token for this subject (status \(reply.status)).",
+                    "The token server at \(request.host) issues no token for this subject (status \(reply.status)).",
                     cause: cause(of: reply)
                 )
             )
@@ -259,7 +259,7 @@ struct DelegatedGrant: TokenGrant {
             .terminal,
             problem: GatewayProblem(
                 .credentialMisconfigured,
-                "The token server at \(request.host) refused to give a token (status \(reply.status)): \(advice)",
+                "The token server at \(request.host) refused to issue a token (status \(reply.status)): \(advice)",
                 cause: cause(of: reply)
             ),
             // Directories lock accounts.
@@ -349,7 +349,7 @@ struct DelegatedResponse: Hashable {
             format: format,
             pointer: { key in
                 guard let text = own?.string(key) else { return Self.usual(key) }
-                if format == .text { own?.error(key, "a text has no parts; use format: json") }
+                if format == .text { own?.error(key, "plain text has no parts; use format: json") }
                 let pointer = JSONPointer(text)
                 if pointer == nil { own?.error(key, "expected a JSON pointer such as /data/\(key) (RFC 6901)") }
                 return pointer

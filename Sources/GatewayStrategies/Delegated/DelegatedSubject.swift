@@ -34,7 +34,7 @@ enum DelegatedSubject {
         if case .none = self { return }
         let written = ["url", "headers", "body", "request_auth"].compactMap { fields.node($0)?.canonicalText }
         if !written.contains(where: { $0.contains("unique_id") }) {
-            fields.error("unique_id", "is sent nowhere: write {{unique_id}} into url, headers or body")
+            fields.error("unique_id", "is not used: put {{unique_id}} into url, headers or body")
         }
         guard case .named(let subjects) = self else { return }
         if fields.has("initial_token") {
@@ -98,7 +98,7 @@ struct NamedSubjects: Sendable {
         }
         // A field whose name has one is refused when it could be read as this one.
         guard !name.contains("_") else {
-            fields.error("header", "write a hyphen for \"_\": some servers take one for the other")
+            fields.error("header", "use a hyphen instead of \"_\": some servers confuse the two")
             return nil
         }
         return name
@@ -110,7 +110,7 @@ struct NamedSubjects: Sendable {
             guard let names = fields.strings("allow") else { return nil }
             if names.isEmpty { fields.error("allow", "the list is empty") }
             for name in names where !SubjectSyntax.isSubject(name) {
-                fields.error("allow", "\"\(name)\" cannot be named: a subject is \(SubjectSyntax.rule)")
+                fields.error("allow", "\"\(name)\" is not a valid subject: \(SubjectSyntax.rule)")
             }
             return .listed(Set(names))
         case (false, true):
@@ -119,7 +119,7 @@ struct NamedSubjects: Sendable {
             return fields.usable("regex", .fitting(try TextPattern("^(?:\(text))$")))
         default:
             if fields.unknownKeys.isEmpty || fields.has("allow") {
-                fields.error("the subjects that requests may name are exactly one of allow (a list) and regex")
+                fields.error("needs exactly one of allow (a list) and regex, for the subjects that requests may name")
             }
             return nil
         }

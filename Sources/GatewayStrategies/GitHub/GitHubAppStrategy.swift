@@ -79,7 +79,7 @@ struct GitHubApp: Sendable {
         let errors = fields.context.errorCount
         let issuers = [fields.string("app_id"), fields.string("client_id")].compactMap(\.self)
         if fields.has("app_id") == fields.has("client_id") {
-            fields.error("an app says who it is with exactly one of app_id and client_id")
+            fields.error("an app is identified by exactly one of app_id and client_id")
         }
         let signer = fields.privateKey("private_key").flatMap {
             fields.signer($0, at: "private_key", algorithm: .rs256, keyID: nil)
@@ -159,7 +159,7 @@ struct GitHubInstallation: Sendable {
         if repositories.contains(where: { $0.contains("/") }) {
             fields.error("repositories", "write the names without the owner")
         }
-        if repositories.count > 500 { fields.error("repositories", "GitHub takes at most 500") }
+        if repositories.count > 500 { fields.error("repositories", "GitHub accepts at most 500") }
         let pairs = fields.stringMap("permissions") ?? []
         permissions = Dictionary(pairs.map { ($0.name, $0.value) }) { first, _ in first }
         for (name, value) in pairs where !["read", "write", "admin"].contains(value) {
@@ -367,7 +367,7 @@ struct GitHubAppGrant: TokenGrant {
         }
     }
 
-    /// GitHub answers 401 to a token that has ended.
+    /// GitHub answers 401 to a token that has expired.
     func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer {
         reply.status == 401 ? .revoked : RevocationAnswer(reply)
     }

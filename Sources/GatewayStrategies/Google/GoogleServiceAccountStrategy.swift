@@ -36,7 +36,7 @@ struct GoogleServiceAccountStrategy: AuthStrategy {
             return nil
         }
         if fields.has("subject"), kind != "scopes" {
-            fields.error("subject", "is for scopes: only an access token can be that of another user")
+            fields.error("subject", "is for scopes: only an access token can be for another user")
         }
         switch kind {
         case "scopes":
@@ -122,7 +122,7 @@ struct GoogleKeyFile {
             "is the login of a person (authorized_user); use the strategy oauth2_authorization_code with the client_id,"
                 + " client_secret and refresh_token of this file"
         case "external_account", "external_account_authorized_user", "impersonated_service_account":
-            "leads to other credentials (\(type ?? "")) and holds no key; use the strategy exec with the command"
+            "points to other credentials (\(type ?? "")) and contains no key; use the strategy exec with the command"
                 + " [gcloud, auth, application-default, print-access-token] and format: text"
         default: "is not the key of a service account; its \"type\" is not service_account"
         }
@@ -238,7 +238,7 @@ struct GoogleServiceAccountGrant: BearerGrant {
             OAuthErrors.Advice(
                 code: "invalid_grant",
                 marker: "signature",
-                text: "the key is no longer one of the service account; download a new JSON key."
+                text: "the key no longer belongs to the service account; download a new JSON key."
             ),
             OAuthErrors.Advice(
                 code: "invalid_grant",
@@ -246,12 +246,12 @@ struct GoogleServiceAccountGrant: BearerGrant {
             ),
             OAuthErrors.Advice(
                 code: "unauthorized_client",
-                text: "with subject, an administrator must allow the client ID of the service account all of scopes"
+                text: "with subject, an administrator must grant all of scopes to the client ID of the service account"
                     + " (domain-wide delegation)."
             ),
             OAuthErrors.Advice(
                 code: "access_denied",
-                text: "the administrator of the domain does not allow this service account all of scopes."
+                text: "the administrator of the domain has not granted all of scopes to this service account."
             ),
         ]
     )

@@ -15,7 +15,7 @@ struct AuthorizationCodeLogin: LoginFlow {
     let client: ClientAuthentication
     let scopes: [String]
     let browser: Browser
-    /// Whom the answer has to name (RFC 9207); nil when the authority does not say.
+    /// Whom the answer has to name (RFC 9207); nil when the authorization server does not say.
     let issuer: String?
     /// Stand in the address of the page.
     let pageParameters: [TokenRequest.Parameter]
@@ -53,7 +53,7 @@ struct AuthorizationCodeLogin: LoginFlow {
         case .request(let request): return .exchange(request)
         case .impossible(let failure): return .refused(failure.problem, reason: "not_asked")
         case .run, .token:
-            let detail = "Only the authority exchanges a code."
+            let detail = "Only the authorization server exchanges a code."
             return .refused(GatewayProblem(.internalError, detail), reason: "not_asked")
         }
     }
@@ -79,7 +79,7 @@ struct AuthorizationCodeLogin: LoginFlow {
         return Secret(code)
     }
 
-    /// Some authorities show a code to be copied. Nothing but the verifier ties it to this login then.
+    /// Some authorization servers show a code to be copied. Nothing but the verifier ties it to this login then.
     private func bareCode(_ text: String) throws(LoginRefusal) -> Secret {
         guard FieldSyntax.isValue(text), !text.contains(" "), text.utf8.count <= LoginAnswer.limitBytes else {
             throw .unreadable

@@ -56,11 +56,11 @@ struct AuthorizationCodeStrategy: AuthStrategy {
     var behavior: AuthBehavior { .token(grant) }
     var clientTLS: ClientTLS? { grant.flow.client.clientTLS }
 
-    /// `authorize_parameters`: whatever else the authority wants in the address of the page.
+    /// `authorize_parameters`: whatever else the authorization server wants in the address of the page.
     private static func pageParameters(in fields: ConfigFields) -> [TokenRequest.Parameter] {
         let parameters = fields.stringMap("authorize_parameters") ?? []
         for (name, _) in parameters where ownPageParameters.contains(name) {
-            fields.error("authorize_parameters", "\"\(name)\" is written by the strategy; it has a key of its own")
+            fields.error("authorize_parameters", "\"\(name)\" is set by the strategy; use its own key")
         }
         return parameters.map { TokenRequest.Parameter($0.name, $0.value) }
     }
@@ -86,7 +86,7 @@ extension ConfigFields {
         } catch {
             switch error {
             case .notAbsolute: self.error(key, "expected an absolute URI such as http://127.0.0.1:8765/callback")
-            case .plaintext: self.error(key, "must be https or on loopback: the code would be sent in clear")
+            case .plaintext: self.error(key, "must be https or on loopback: the code would be sent in the clear")
             case .hasFragment: self.error(key, "must not contain a fragment (RFC 6749 §3.1.2)")
             case .hasQuery: self.error(key, "must not contain a query")
             }
@@ -196,11 +196,12 @@ struct AuthorizationCodeGrant: TokenGrant {
     private func loginRequired(holding held: TokenSet?) -> TokenFailure {
         let what =
             switch held?.access.isEmpty {
-            case nil: "No person has logged in yet"
+            case nil: "Nobody has logged in yet"
             // What is left of a token after a revocation (``StoredToken/revoked(generation:at:)``): no answer of the authority
             // ends a token of this grant for good.
             case true?: "The token was revoked by an operator"
-            case false?: "The authority gave no refresh token with the last login, so the token cannot be renewed"
+            case false?:
+                "The authorization server issued no refresh token with the last login, so the token cannot be renewed"
             }
         return TokenFailure(
             .loginRequired,

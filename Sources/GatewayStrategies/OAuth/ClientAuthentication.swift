@@ -25,7 +25,7 @@ struct ClientAuthentication: Sendable {
     enum Encoding: String, CaseIterable {
         /// As RFC 6749 section 2.3.1 says.
         case form
-        /// As RFC 7617 alone has it: some authorities compare what they receive without decoding it.
+        /// As RFC 7617 alone has it: some authorization servers compare what they receive without decoding it.
         case none
     }
 
@@ -86,7 +86,7 @@ struct ClientAuthentication: Sendable {
         case nil: proof = nil
         }
         if encoding == .none, let clientID, clientID.contains(":") {
-            fields.error("client_id", "must not contain \":\": it ends the id where nothing is encoded (RFC 7617)")
+            fields.error("client_id", "must not contain \":\", which ends the ID if nothing is encoded (RFC 7617)")
         }
         guard let clientID, let proof, fields.context.errorCount == errors else { return nil }
         self.clientID = clientID
@@ -129,7 +129,7 @@ struct ClientAuthentication: Sendable {
         let names = StandardNames.clientAuthentications
         guard let method = fields.choice("client_auth", of: Method.self, standardNames: names) else { return nil }
         guard method == .none else { return method }
-        if !allowsPublic { fields.error("client_auth", "this grant is for clients that prove who they are") }
+        if !allowsPublic { fields.error("client_auth", "this grant is for clients that authenticate") }
         if fields.has("client_secret") { fields.error("client_secret", "cannot be combined with client_auth: none") }
         return method
     }
@@ -142,11 +142,11 @@ struct ClientAuthentication: Sendable {
         }
     }
 
-    /// What to check where the authority does not accept the client; nil where there is nothing special about it.
+    /// What to check where the authorization server does not accept the client; nil where there is nothing special about it.
     var refusalAdvice: String? {
         guard case .basic(_, let encoding) = proof else { return nil }
         let other = encoding == .form ? Encoding.none : .form
-        return "check client_id, client_secret and client_auth. With client_auth: basic, some authorities want"
+        return "check client_id, client_secret and client_auth. With client_auth: basic, some servers require"
             + " client_auth_encoding: \(other.rawValue)."
     }
 
@@ -184,9 +184,9 @@ struct ClientAuthentication: Sendable {
         return request
     }
 
-    /// What to do about the answer to a request whose proof the authority's clock refuses; nil when it is not about that.
+    /// What to do about the answer to a request whose proof the authorization server's clock refuses; nil when it is not about that.
     ///
-    /// - Parameter sign: Makes the request anew in an attempt whose time is that of the authority.
+    /// - Parameter sign: Makes the request anew in an attempt whose time is that of the authorization server.
     func repair(
         after reply: TokenReply,
         in attempt: GrantAttempt,

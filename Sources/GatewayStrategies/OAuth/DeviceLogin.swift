@@ -35,7 +35,7 @@ struct DeviceLogin: DeviceLoginFlow {
         case .request(let request): .success(request)
         case .impossible(let failure): .failure(failure.problem)
         case .run, .token:
-            .failure(GatewayProblem(.internalError, "Only an authority gives a code for another device."))
+            .failure(GatewayProblem(.internalError, "Only an authorization server issues a device code."))
         }
     }
 
@@ -50,7 +50,7 @@ struct DeviceLogin: DeviceLoginFlow {
             let said = [code, "status \(reply.status)"].compactMap(\.self).joined(separator: ", ")
             let advice =
                 "check device_authorization_url, client_id and scopes, and whether the client may log in on devices."
-            return .failure(refused("The authority gave no code for another device (\(said)): \(advice)", code, reply))
+            return .failure(refused("The authorization server issued no device code (\(said)): \(advice)", code, reply))
         }
         let secret = answer?["device_code"]?.string.flatMap(IssuedToken.read)
         // Some call it verification_url.
@@ -59,7 +59,11 @@ struct DeviceLogin: DeviceLoginFlow {
             let page, Self.isShort(page, 1024), (try? AuthorityURL(page)) != nil
         else {
             return .failure(
-                refused("The authority's answer holds no code, or no https address to type it at.", nil, reply)
+                refused(
+                    "The authorization server's response has no code, or no https address to enter it at.",
+                    nil,
+                    reply
+                )
             )
         }
         let stated = { (name: String) in
@@ -95,7 +99,7 @@ struct DeviceLogin: DeviceLoginFlow {
         case "slow_down": return .slowDown
         case "access_denied":
             return .refused(
-                refused("The login was denied at the authority (access_denied).", code, reply),
+                refused("The login was denied at the authorization server (access_denied).", code, reply),
                 reason: "denied"
             )
         case "expired_token":

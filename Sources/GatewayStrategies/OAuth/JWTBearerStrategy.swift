@@ -45,7 +45,7 @@ struct JWTBearerStrategy: AuthStrategy {
     var behavior: AuthBehavior { .token(grant) }
     var clientTLS: ClientTLS? { grant.client.authentication?.clientTLS }
 
-    /// Most authorities need none: the assertion says who asks.
+    /// Most authorization servers need none: the assertion says who asks.
     private static func authentication(in fields: ConfigFields, tokenURL: AuthorityURL?) -> ClientAuthentication? {
         guard ClientAuthentication.isNamed(in: fields, ownsKey: true) else { return nil }
         let method = fields.scalar("client_auth")?.scalar.text
@@ -56,7 +56,7 @@ struct JWTBearerStrategy: AuthStrategy {
         }
         if method == ClientAuthentication.Method.assertion.rawValue {
             fields.know("client_id")
-            fields.error("client_auth", "here the token is given for the assertion; use body, basic, tls or none")
+            fields.error("client_auth", "here the token is issued for the assertion; use body, basic, tls or none")
             return nil
         }
         return ClientAuthentication(in: fields, tokenURL: tokenURL, allowsPublic: true, ownsKey: true)
@@ -118,7 +118,7 @@ private struct JWTBearerGrant: OAuthGrant {
     }
 
     private static let errors = OAuthErrors(
-        authority: "The authority",
+        authority: "The authorization server",
         advice: [
             OAuthErrors.Advice(
                 code: "invalid_grant",
@@ -129,12 +129,12 @@ private struct JWTBearerGrant: OAuthGrant {
     )
 
     private static let issuedErrors = OAuthErrors(
-        authority: "The authority",
+        authority: "The authorization server",
         advice: [
             OAuthErrors.Advice(
                 code: "invalid_grant",
                 text:
-                    "it does not accept the assertion; has it expired, and does the authority trust its iss, sub and aud?"
+                    "it does not accept the assertion; has it expired, and does the server trust its iss, sub and aud?"
             )
         ]
     )

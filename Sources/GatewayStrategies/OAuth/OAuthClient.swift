@@ -5,7 +5,7 @@ import GatewayTokens
 /// What the grants of one token endpoint have in common: where it is, who asks, for what, and where tokens are ended.
 struct OAuthClient: Sendable {
     let tokenURL: AuthorityURL
-    /// nil where the authority wants none.
+    /// nil where the authorization server wants none.
     let authentication: ClientAuthentication?
     let scopes: [String]
     let parameters: [TokenRequest.Parameter]
@@ -84,7 +84,7 @@ extension OAuthGrant {
 /// Where a client ends its tokens (RFC 7009).
 struct RevocationEndpoint: Sendable {
     let url: AuthorityURL
-    /// Whether the authority has a word for the kind of a token (RFC 7009 §2.1).
+    /// Whether the authorization server has a word for the kind of a token (RFC 7009 §2.1).
     var hintsTokenType = true
 
     /// The refresh token where there is one: ending it ends what it could have bought (RFC 7009 §2.1).
@@ -105,7 +105,7 @@ struct RevocationEndpoint: Sendable {
 }
 
 extension RevocationEndpoint? {
-    /// - Parameter client: Who asks; nil where the authority knows no clients.
+    /// - Parameter client: Who asks; nil where the authorization server knows no clients.
     func step(as client: ClientAuthentication?, in attempt: GrantAttempt) -> RevocationStep {
         self?.step(as: client, in: attempt) ?? .impossible("The credential has no revoke_url; add it.")
     }
@@ -114,7 +114,7 @@ extension RevocationEndpoint? {
 extension ClientAuthentication? {
     /// What the answer to a revocation means.
     ///
-    /// - Parameter sign: Makes the request anew in an attempt whose time is that of the authority.
+    /// - Parameter sign: Makes the request anew in an attempt whose time is that of the authorization server.
     func answerToRevocation(
         _ reply: TokenReply,
         in attempt: GrantAttempt,
@@ -148,7 +148,7 @@ extension ConfigFields {
     func scopes() -> [String] {
         let scopes = strings("scopes") ?? []
         for scope in scopes where !Self.isScope(scope) {
-            error("scopes", "a scope is visible ASCII without spaces; write each as an element of its own")
+            error("scopes", "a scope is visible ASCII without spaces; write each as a separate list element")
         }
         return scopes
     }
@@ -158,7 +158,7 @@ extension ConfigFields {
         text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
     }
 
-    /// `parameters`: whatever else the authority wants in the form.
+    /// `parameters`: whatever else the authorization server wants in the form.
     ///
     /// - Parameters:
     ///   - own: What the strategy writes itself, besides what every one of them writes.
@@ -166,14 +166,14 @@ extension ConfigFields {
     func extraParameters(own: Set<String> = [], refreshes: Bool = false) -> [TokenRequest.Parameter] {
         let scopeKey = refreshes ? "scopes, or refresh_parameters for the scope of a refresh" : "scopes"
         return parameters("parameters", own: own.union(["scope"])) { name in
-            name == "scope" ? "use \(scopeKey)" : "it has a key of its own"
+            name == "scope" ? "use \(scopeKey)" : "use its own key"
         }
     }
 
-    /// `refresh_parameters`: whatever else the authority wants in the form of a refresh. Some want a scope, which no refresh has
+    /// `refresh_parameters`: whatever else the authorization server wants in the form of a refresh. Some want a scope, which no refresh has
     /// otherwise (RFC 6749 section 6).
     func refreshParameters() -> [TokenRequest.Parameter] {
-        parameters("refresh_parameters", own: ["refresh_token"]) { _ in "it has a key of its own" }
+        parameters("refresh_parameters", own: ["refresh_token"]) { _ in "use its own key" }
     }
 
     private func parameters(
@@ -182,10 +182,10 @@ extension ConfigFields {
         advice: (String) -> String
     ) -> [TokenRequest.Parameter] {
         let parameters = valueMap(key) ?? []
-        // Some authorities want a second secret there, and nothing but its name would tell.
+        // Some authorization servers want a second secret there, and nothing but its name would tell.
         if let node = node(key) { context.hide(node) }
         for (name, _) in parameters where own.union(Self.ownParameters).contains(name) {
-            error(key, "\"\(name)\" is written by the strategy; \(advice(name))")
+            error(key, "\"\(name)\" is set by the strategy; \(advice(name))")
         }
         return parameters.map { TokenRequest.Parameter($0.name, $0.value) }
     }

@@ -3,7 +3,7 @@ import GatewayTokens
 
 /// What the answers of one token endpoint mean (RFC 6749 §5), and what a person can do about the bad ones.
 ///
-/// The authority's own words choose the advice; they are never repeated.
+/// The authorization server's own words choose the advice; they are never repeated.
 struct OAuthErrors: Sendable {
     struct Advice: Sendable {
         let code: String
@@ -12,12 +12,12 @@ struct OAuthErrors: Sendable {
         let text: String
     }
 
-    /// Who answered, as a sentence begins: `Box`, `The authority`.
+    /// Who answered, as a sentence begins: `Box`, `The authorization server`.
     let authority: String
     /// The first that fits is given, so those with a marker stand before those without.
     let advice: [Advice]
     /// Values of `token_type`, in lower case, of tokens that cannot be sent behind `Bearer`. Any other value is taken:
-    /// authorities write `BearerToken`, `bot` or nothing, and the token is spent by the time that this is read.
+    /// authorization servers write `BearerToken`, `bot` or nothing, and the token is spent by the time that this is read.
     let unsendableTypes: Set<String>
     /// Where the client is refused; nil for what is said of any client.
     private var clientAdvice: String?
@@ -36,14 +36,14 @@ struct OAuthErrors: Sendable {
     }
 
     static let standard = OAuthErrors(
-        authority: "The authority",
+        authority: "The authorization server",
         advice: [
             // Entra takes a refresh without a scope for a request for the client's own token
             // (github.com/AzureAD/microsoft-authentication-library-for-js/issues/5198).
             Advice(
                 code: "invalid_request",
                 marker: "aadsts90009",
-                text: "Entra wants the scope in a refresh as well; set refresh_parameters: {scope: …} to the scopes."
+                text: "Entra requires the scope in a refresh as well; set refresh_parameters: {scope: …} to the scopes."
             )
         ]
     )
@@ -109,8 +109,8 @@ struct OAuthErrors: Sendable {
             .terminal,
             problem: GatewayProblem(
                 .credentialMisconfigured,
-                "\(authority) gave a token whose token_type is not Bearer (\(name)), so it cannot be sent as one: have the "
-                    + "client set up for bearer tokens there.",
+                "\(authority) issued a token whose token_type is not Bearer (\(name)), so it cannot be sent as one: set up the "
+                    + "client for bearer tokens there.",
                 cause: GatewayProblem.Cause(httpStatus: status)
             )
         )
@@ -136,20 +136,20 @@ struct OAuthErrors: Sendable {
         let code = OAuthErrorCode.allowListed(RefreshError.code(in: reply)) ?? "other"
         let reason =
             if error == .personNeeded {
-                "the authority wants a person to confirm the login."
+                "a person must confirm the login."
             } else if Self.needsAnother.contains(code) {
                 "it no longer lets this account or device in. A login that it accepts is needed."
             } else {
                 "it has expired, was revoked, or was used elsewhere. A new login is needed."
             }
-        let name = code == "other" ? "an error of its own" : code
+        let name = code == "other" ? "an unknown error code" : code
         let detail = "\(authority) no longer accepts the refresh token (\(name)): \(reason)"
         let cause = GatewayProblem.Cause(code: code, httpStatus: reply.status)
         return TokenFailure(.loginRequired, problem: GatewayProblem(.reauthorizationRequired, detail, cause: cause))
     }
 
     /// A refusal of the request, where the refresh token may have ended as well: the login comes first, because the request has
-    /// worked before. Unchanged where the authority's words say what is wrong with the request.
+    /// worked before. Unchanged where the authorization server's words say what is wrong with the request.
     func orLogin(_ failure: TokenFailure, _ reply: TokenReply) -> TokenFailure {
         let code = failure.problem.cause?.code ?? "other"
         guard advice(code, reply)?.marker == nil else { return failure }
@@ -164,7 +164,7 @@ struct OAuthErrors: Sendable {
     }
 
     private static let refreshAdvice = [
-        "invalid_request": "a parameter is missing or wrong; some authorities want the scope in a refresh as well, see"
+        "invalid_request": "a parameter is missing or wrong; some servers require the scope in a refresh as well, see"
             + " refresh_parameters.",
         "invalid_scope": "check scopes, and the scope in refresh_parameters.",
     ]
@@ -199,7 +199,7 @@ struct OAuthErrors: Sendable {
         }
         let ofClient = RefreshError.clientAuthenticationCodes.contains(code) ? clientAdvice : nil
         let text = advice(code, reply)?.text ?? ofClient ?? Self.commonAdvice[code] ?? "check the credential."
-        let name = code == "other" ? "an error of its own" : code
+        let name = code == "other" ? "an unknown error code" : code
         return "\(authority) refused the token request (\(name), status \(status)): \(text)"
     }
 
@@ -209,7 +209,7 @@ struct OAuthErrors: Sendable {
         return begin.contains("<html") || begin.contains("<!doctype html")
     }
 
-    private static let personNeeded = "the authority wants a person to confirm the login, and a password is not enough."
+    private static let personNeeded = "a person must confirm the login; a password is not enough."
 
     private static let commonAdvice = [
         "consent_required": personNeeded,
@@ -217,11 +217,11 @@ struct OAuthErrors: Sendable {
         "mfa_required": personNeeded,
         "incorrect_client_credentials": "check client_id and client_secret.",
         "invalid_client": "check client_id, client_auth, and client_secret or the key.",
-        "invalid_grant": "the authority does not accept what was presented for a token.",
-        "invalid_request": "a parameter is missing or wrong; some authorities need more, see parameters.",
+        "invalid_grant": "it does not accept the grant (a code, password or assertion).",
+        "invalid_request": "a parameter is missing or wrong; some servers need more, see parameters.",
         "invalid_scope": "check scopes.",
         "invalid_target": "check the resource or audience in parameters.",
-        "unauthorized_client": "the authority has not enabled this grant for the client.",
-        "unsupported_grant_type": "the authority does not know this grant; check token_url.",
+        "unauthorized_client": "it has not enabled this grant for the client.",
+        "unsupported_grant_type": "it does not support this grant; check token_url.",
     ]
 }

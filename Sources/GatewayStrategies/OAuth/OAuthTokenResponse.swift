@@ -1,7 +1,7 @@
 import GatewayHTTP
 import GatewayTokens
 
-/// The answer of a token endpoint (RFC 6749 §5.1), read leniently where authorities differ.
+/// The answer of a token endpoint (RFC 6749 §5.1), read leniently where authorization servers differ.
 ///
 /// `expires_in` may be missing, null, a fraction or a number in quotes.
 struct OAuthTokenResponse {
@@ -9,12 +9,12 @@ struct OAuthTokenResponse {
     static let longestLifetime: Duration = .seconds(10 * 365 * 86_400)
 
     let accessToken: Secret
-    /// nil when neither the authority nor the token itself says it.
+    /// nil when neither the authorization server nor the token itself says it.
     let expiresAt: UnixTime?
     let refreshToken: Secret?
     /// There is a `refresh_token`, and no request could carry it.
     let hasUnusableRefreshToken: Bool
-    /// `refresh_token_expires_in` or `refresh_expires_in`, which no RFC defines and several authorities send.
+    /// `refresh_token_expires_in` or `refresh_expires_in`, which no RFC defines and several authorization servers send.
     let refreshLifetime: Duration?
     /// See ``GrantAttempt/remarks``.
     let remarks: [String]
@@ -32,7 +32,7 @@ struct OAuthTokenResponse {
             throw BrokenAnswer(reason: "there is no access_token in it")
         }
         guard let token = IssuedToken.read(text) else {
-            throw BrokenAnswer(reason: "the access_token is too long or holds characters that no token may hold")
+            throw BrokenAnswer(reason: "the access_token is too long or contains characters that no token may contain")
         }
         accessToken = token
         // A token without a known end is still a token, and a pair that rotates must not be lost for it: some write 0
@@ -67,7 +67,7 @@ struct OAuthTokenResponse {
         answer["refresh_token"]?.string.flatMap(IssuedToken.read)
     }
 
-    /// A number of seconds. Some authorities write the time of the end in its place.
+    /// A number of seconds. Some authorization servers write the time of the end in its place.
     static func lifetime(_ value: JSONValue?, at now: UnixTime) throws(BrokenAnswer) -> Duration? {
         var seconds: Double?
         switch value {
@@ -94,7 +94,7 @@ struct OAuthTokenResponse {
 /// What the answers of one token endpoint mean to a grant that began with a login.
 struct TokenAnswers: Sendable {
     let errors: OAuthErrors
-    /// How long a refresh token lives when the authority does not say.
+    /// How long a refresh token lives when the authorization server does not say.
     var refreshLifetime: Duration?
 
     /// The answer to the code.
@@ -176,6 +176,6 @@ struct TokenAnswers: Sendable {
         }
     }
 
-    /// An end that moves by less has not moved: authorities round, and answers take their time.
+    /// An end that moves by less has not moved: authorization servers round, and answers take their time.
     private static let tolerance: Duration = .seconds(5)
 }

@@ -3,7 +3,7 @@ import GatewayHTTP
 import GatewayTokens
 
 /// Obtains an access token with a person's user name and password (RFC 6749 §4.3). Renews it with the refresh token,
-/// if the authority issued one.
+/// if the authorization server issued one.
 struct PasswordStrategy: AuthStrategy {
     static let kind = "oauth2_password"
     static let otherNames = ["password", "ropc"]
@@ -20,7 +20,7 @@ struct PasswordStrategy: AuthStrategy {
         }
         fields.warning(
             "strategy",
-            "the gateway holds a person's password, and OAuth 2.1 has no such grant; where the authority allows it, use "
+            "the gateway holds a person's password, and OAuth 2.1 has no such grant; if the server allows it, use "
                 + "oauth2_authorization_code or oauth2_client_credentials"
         )
         guard let username, let password, let client, fields.context.errorCount == errors else { return nil }
@@ -108,7 +108,7 @@ private struct PasswordGrant: OAuthGrant {
     }
 
     private static let errors = OAuthErrors(
-        authority: "The authority",
+        authority: "The authorization server",
         advice: [
             OAuthErrors.Advice(
                 code: "invalid_grant",

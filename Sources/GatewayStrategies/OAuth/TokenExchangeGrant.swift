@@ -97,7 +97,7 @@ struct TokenExchangeGrant: BearerGrant {
         return lacksScopes(reply) ? .failure(scopeFailure(reply, failure)) : answer
     }
 
-    /// Whether the authority says that the parent's token is no longer valid. A bare 401 does not: Box answers so when the
+    /// Whether the authorization server says that the parent's token is no longer valid. A bare 401 does not: Box answers so when the
     /// parent lacks a scope, and renewing it would change nothing.
     private func refusesParent(_ reply: TokenReply) -> Bool {
         let answer = reply.document
@@ -121,7 +121,7 @@ struct TokenExchangeGrant: BearerGrant {
 
     private func scopeFailure(_ reply: TokenReply, _ failure: TokenFailure) -> TokenFailure {
         let detail =
-            "\(authority) does not give these scopes for the parent's token (status \(reply.status)): does the parent hold all of "
+            "\(authority) does not issue these scopes for the parent's token (status \(reply.status)): does the parent have all of "
             + "scopes, and may it reach the resource?"
         return TokenFailure(
             .terminal,
@@ -131,7 +131,7 @@ struct TokenExchangeGrant: BearerGrant {
 
     private static let scopeAdvice = ["invalid_scope", "insufficient_scope", "unauthorized_client", "access_denied"].map
     {
-        OAuthErrors.Advice(code: $0, text: "the parent does not hold all of scopes, or may not exchange its token.")
+        OAuthErrors.Advice(code: $0, text: "the parent does not have all of scopes, or may not exchange its token.")
     }
 
     private static func errors(of authority: String) -> OAuthErrors {
@@ -139,12 +139,12 @@ struct TokenExchangeGrant: BearerGrant {
     }
 
     private static let subjectErrors = OAuthErrors(
-        authority: "The authority",
+        authority: "The authorization server",
         advice: ["invalid_grant", "invalid_token", "invalid_request"].map {
             OAuthErrors.Advice(
                 code: $0,
                 text:
-                    "it does not accept subject_token; has it expired, and does the authority trust its iss, sub and aud?"
+                    "it does not accept subject_token; has it expired, and does the server trust its iss, sub and aud?"
             )
         },
         unsendableTypes: unsendableTypes
@@ -156,15 +156,15 @@ struct TokenExchangeGrant: BearerGrant {
     private static let parentAdvice = [
         OAuthErrors.Advice(
             code: "invalid_grant",
-            text: "it does not accept the parent's token, not even a new one: is it for this authority?"
+            text: "it does not accept the parent's token, not even a new one: is it for this server?"
         ),
         OAuthErrors.Advice(
             code: "invalid_token",
-            text: "it does not accept the parent's token, not even a new one: is it for this authority?"
+            text: "it does not accept the parent's token, not even a new one: is it for this server?"
         ),
         OAuthErrors.Advice(
             code: "invalid_target",
-            text: "it does not know the resource, or gives no token for it: check resource."
+            text: "it does not know the resource, or issues no token for it: check resource."
         ),
     ]
 
@@ -173,8 +173,8 @@ struct TokenExchangeGrant: BearerGrant {
         [AuthorityEndpoint](point?.url, point?.revocation?.url) + (parent?.authorityEndpoints ?? [])
     }
 
-    /// The parent's authority ends the token as it would end the parent's own. A token that another one gave is not for the
-    /// parent's authority to see.
+    /// The parent's authorization server ends the token as it would end the parent's own. A token that another one gave is not for the
+    /// parent's authorization server to see.
     func revocation(in attempt: GrantAttempt) -> RevocationStep {
         endsWithParents?.revocation(in: attempt) ?? (point?.revocation).step(as: point?.client, in: attempt)
     }
@@ -219,10 +219,10 @@ struct ExchangePoint: Sendable {
     var revocation: RevocationEndpoint?
 }
 
-/// What is particular about exchanging tokens of one authority.
+/// What is particular about exchanging tokens of one authorization server.
 struct ExchangeTerms: Sendable {
     /// As messages begin with it.
-    var authority = "The authority"
+    var authority = "The authorization server"
     /// A token without scopes is not given.
     var requiresScopes = false
     /// A token may be for the item of a shared link.

@@ -79,7 +79,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
         let known = (parent as? any ExchangeableGrant)?.exchange
         guard let url = tokenURL ?? known?.url else {
             throw UnusableInput(
-                "\(parent.identity.strategy) does not say where its tokens are exchanged; set token_url"
+                "\(parent.identity.strategy) has no known URL for exchanging its tokens; set token_url"
             )
         }
         // The parent's secret goes where the parent's own requests go, and nowhere else.
@@ -92,10 +92,10 @@ struct TokenExchangeStrategy: DerivedStrategy {
         }
         let terms = known?.terms ?? ExchangeTerms()
         if terms.requiresScopes, options.scopes.isEmpty {
-            throw UnusableInput("\(terms.authority) wants to know which scopes; set scopes")
+            throw UnusableInput("\(terms.authority) requires scopes; set scopes")
         }
         if !terms.takesSharedLinks, options.sharedLink != nil {
-            throw UnusableInput("shared_link is for tokens of Box")
+            throw UnusableInput("shared_link is for Box tokens")
         }
         let point = ExchangePoint(
             url: url,
@@ -181,7 +181,7 @@ struct SubjectToken: Sendable {
             fields.error("subject_token", "cannot be combined with parent: one token is exchanged")
         }
         if !fields.has("token_url") { fields.missing("token_url", orAnother: true) }
-        if fields.has("shared_link") { fields.error("shared_link", "is for tokens of Box") }
+        if fields.has("shared_link") { fields.error("shared_link", "is for Box tokens") }
         let type = fields.string("subject_token_type")
         if let type, !ExchangeOptions.isURI(type) {
             fields.error("subject_token_type", "expected a URI such as \(Self.jwt)")

@@ -136,7 +136,7 @@ private struct ExecGrant: TokenGrant {
     ) throws(BrokenAnswer) -> TokenSet {
         let stated = try stated(in: reply, at: now)
         guard let access = IssuedToken.read(stated.token) else {
-            throw BrokenAnswer(reason: "it is empty, too long, or holds characters that no token may hold")
+            throw BrokenAnswer(reason: "it is empty, too long, or contains characters that no token may contain")
         }
         let token = TokenSet(
             access: access,

@@ -108,11 +108,11 @@ struct Extraction: Hashable, Sendable {
         guard !bytes.isEmpty else { return nil }
         guard bytes.count <= Self.limitBytes, let text = String(validating: bytes, as: UTF8.self),
             text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" && $0 != "\u{FFFD}" })
-        else { throw BrokenAnswer(reason: "\(place) is too long, is not UTF-8, or holds control characters") }
+        else { throw BrokenAnswer(reason: "\(place) is too long, is not UTF-8, or contains control characters") }
         return Secret(text)
     }
 
-    /// Whether the answer holds it, and there is no telling what the authority meant.
+    /// Whether the answer holds it, and there is no telling what the authorization server meant.
     func isDamaged(in json: JSONValue?) -> Bool {
         guard case .json(let pointer) = source else { return false }
         return json.flatMap(pointer.value(in:))?.isDamaged ?? false
@@ -133,7 +133,7 @@ struct Extraction: Hashable, Sendable {
             }
         case .header(let name):
             let values = reply.fields.filter { $0.name.lowercased() == name.lowercased() }.map { Array($0.value.utf8) }
-            // Of several fields, the first in which the pattern finds something.
+            // If the field comes several times, the first value that the pattern matches.
             return values.first { pattern?.firstMatch(in: $0) != nil } ?? values.first
         case .cookie(let name): return ReceivedCookies(reply, from: url, at: now).value(of: name)
         case .body:
@@ -149,7 +149,7 @@ struct Extraction: Hashable, Sendable {
         case .json(let pointer): "the value at \(pointer.text)"
         case .header(let name): "the header field \(name)"
         case .cookie(let name): "the cookie \(name)"
-        case .body: pattern == nil ? "the body" : "the part of the body that fits the regular expression"
+        case .body: pattern == nil ? "the body" : "the part of the body that matches the regular expression"
         }
     }
 }
@@ -211,6 +211,6 @@ extension Extraction {
             "A regular expression for the body, or for the header field. Its first group counts.",
             example: "'name=\"csrf\" value=\"([^\"]+)\"'"
         ),
-        "optional": KeyMeaning("Whether the response may lack it.", default: "false", example: "true"),
+        "optional": KeyMeaning("Whether the response may omit it.", default: "false", example: "true"),
     ]
 }

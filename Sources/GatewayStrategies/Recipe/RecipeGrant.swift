@@ -159,7 +159,7 @@ struct RecipeGrant: TokenGrant {
     private func token(from attempt: inout GrantAttempt) throws(BrokenAnswer) -> TokenSet {
         let (outputs, now) = (attempt.outputs, attempt.now)
         guard let access = outputs["token"]?.withValue({ IssuedToken.read($0) }) else {
-            throw BrokenAnswer(reason: "the token is too long or holds characters that no token may hold")
+            throw BrokenAnswer(reason: "the token is too long or contains characters that no token may contain")
         }
         // What a refresh leaves out goes on to be valid; a new login owes nothing to the old one.
         let isNew = attempt.restartedAfterStep != nil || attempt.isRefreshTokenUncertain && canAcquireAnew

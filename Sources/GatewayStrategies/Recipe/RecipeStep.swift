@@ -82,14 +82,14 @@ struct RecipeStep: Sendable {
                 return nil
             }
             guard !reserved.contains(name) else {
-                own.error(name, "\"\(name)\" is a name already: of a value, a secret, or the token at hand")
+                own.error(name, "\"\(name)\" is already the name of a value, a secret or the current token")
                 return nil
             }
             return Extraction(name, in: own).map { Output(name: name, extraction: $0) }
         }
     }
 
-    /// A page on the way to a token, a form for example: nothing is asked of an authority there.
+    /// A page on the way to a token, a form for example: nothing is asked of an authorization server there.
     var onlyReads: Bool {
         request.method == .get && !outputs.contains { $0.name == "token" || $0.name == "renewal" }
     }
@@ -99,11 +99,11 @@ struct RecipeStep: Sendable {
         /// With what was found all the same.
         case broken(BrokenAnswer, [String: Secret])
         case transient
-        /// - isFinal: The recipe says that the authority no longer knows what was presented.
+        /// - isFinal: The recipe says that the authorization server no longer knows what was presented.
         case refused(isFinal: Bool)
     }
 
-    /// What an answer means that refuses a refresh: what the recipe says, or else what authorities mean by it.
+    /// What an answer means that refuses a refresh: what the recipe says, or else what authorization servers mean by it.
     func refreshError(_ reply: TokenReply) -> RefreshError {
         // A 2xx without an error was refused by the recipe's own test.
         let error = RefreshError(reply) ?? .refused
@@ -158,7 +158,7 @@ extension RecipeStep {
             example: "success: [200]\nterminal: [400, 410]"
         ),
         "success": KeyMeaning(
-            "A value in a JSON response that tells a success, for APIs that answer 200 to everything.",
+            "A value in a JSON response that means success, for APIs that answer 200 to everything.",
             example: "{json: /ok, equals: true}"
         ),
         "outputs": KeyMeaning(

@@ -147,7 +147,7 @@ private struct RecipeNames {
             scope.constants[name] = value
         }
         for (name, value) in fields.secretMap("secrets") ?? [] where Self.check(name, "secrets", fields) {
-            if scope.constants[name] != nil { fields.error("secrets", "\"\(name)\" stands in \"values\" too") }
+            if scope.constants[name] != nil { fields.error("secrets", "\"\(name)\" is in \"values\" too") }
             secrets[name] = value
         }
         scope.names = Set(secrets.keys)

@@ -2,7 +2,7 @@ import GatewayConfiguration
 import GatewayHTTP
 import GatewayTokens
 
-/// A request to an authority with names in it: `{method, url, headers, basic, body}`.
+/// A request to an authorization server with names in it: `{method, url, headers, basic, body}`.
 struct RequestTemplate: Hashable, Sendable {
     enum Body: Hashable, Sendable {
         case none
@@ -35,7 +35,7 @@ struct RequestTemplate: Hashable, Sendable {
         method = written ?? (body == .none ? .get : .post)
         if method == .get, body != .none { fields.error("method", "a GET request has no body") }
         if !basic.isEmpty, headers.contains(where: { $0.name.lowercased() == "authorization" }) {
-            fields.error("basic", "the header field Authorization is written in \"headers\" already")
+            fields.error("basic", "the header field Authorization is already set in \"headers\"")
         }
         guard let url, fields.context.errorCount == errors else { return nil }
         self.url = url
@@ -71,10 +71,10 @@ struct RequestTemplate: Hashable, Sendable {
             guard let value = scope.template(name, in: own) else { continue }
             guard let name = own.fieldName(named: name) else { continue }
             if name.lowercased() == "content-type" {
-                own.error(name, "follows from the body; for another one use body: {text, type}")
+                own.error(name, "is set by the body; to choose it, use body: {text, type}")
             }
             if headers.contains(where: { $0.name.lowercased() == name.lowercased() }) {
-                own.error(name, "the field is written twice")
+                own.error(name, "the field is set twice")
             }
             headers.append(NamedTemplate(name: name, value: value))
         }
@@ -158,7 +158,7 @@ struct RequestTemplate: Hashable, Sendable {
     var origin: Origin? { destination?.origin }
 
     /// For messages.
-    var host: String { origin?.host ?? "the authority" }
+    var host: String { origin?.host ?? "the authorization server" }
 
     func request(with values: [String: Secret]) throws(Template.MissingValue) -> TokenRequest? {
         let text = try url.filled(from: values, .percent)

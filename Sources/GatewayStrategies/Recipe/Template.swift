@@ -32,7 +32,7 @@ struct Template: Hashable, Sendable {
             }
             let name = String(rest[open.upperBound..<close.lowerBound]).trimmedBlanks
             guard Self.isName(name) else {
-                throw UnusableInput("between \"{{\" and \"}}\" stands a name: letters, digits, _, - and .")
+                throw UnusableInput("expected a name between \"{{\" and \"}}\": letters, digits, _, - and .")
             }
             append(.name(name))
             rest = rest[close.upperBound...]

@@ -46,12 +46,12 @@ struct TokenPlacement: Hashable, Sendable {
         for block in blocks {
             guard let block, let place = Self.place(in: block, scope) else { continue }
             let own = scope.template("value", in: block)
-            if case .path = place, block.has("value") { block.error("value", "\"path\" holds the token itself") }
+            if case .path = place, block.has("value") { block.error("value", "\"path\" contains the token itself") }
             block.refuseUnknownKeys()
             items.append(Item(place: place, value: own ?? value))
         }
         refuseDoubles(in: fields)
-        if items.isEmpty, fields.context.errorCount == errors { fields.error("apply", "says nothing") }
+        if items.isEmpty, fields.context.errorCount == errors { fields.error("apply", "is empty") }
         if !items.contains(where: { $0.value.names.contains(Self.token) }), fields.context.errorCount == errors {
             fields.error("apply", "the token itself is not applied")
         }
@@ -93,12 +93,12 @@ struct TokenPlacement: Hashable, Sendable {
         for item in items {
             switch item.place {
             case .header(let name, _):
-                if !names.insert(name.lowercased()).inserted { fields.error("apply", "\(name) is written twice") }
+                if !names.insert(name.lowercased()).inserted { fields.error("apply", "\(name) is set twice") }
             case .basic:
-                if !names.insert("authorization").inserted { fields.error("apply", "Authorization is written twice") }
+                if !names.insert("authorization").inserted { fields.error("apply", "Authorization is set twice") }
             case .cookie(let name):
                 guard !names.insert("cookie \(name)").inserted else { continue }
-                fields.error("apply", "the cookie \(name) is written twice")
+                fields.error("apply", "the cookie \(name) is set twice")
             case .query:
                 if hasQuery { fields.error("apply", "one query parameter at most") }
                 hasQuery = true
@@ -122,10 +122,10 @@ struct TokenPlacement: Hashable, Sendable {
                 return "something that \"apply\" needs is missing"
             }
             guard value.withValue(FieldSyntax.isValue) else {
-                return "it holds characters that no header field may hold"
+                return "it contains characters that no header field may contain"
             }
             if case .cookie = item.place, !value.withValue(Self.isCookieValue) {
-                return "it holds characters that no cookie may hold"
+                return "it contains characters that no cookie may contain"
             }
         }
         return nil
@@ -171,11 +171,11 @@ struct PathPlacement: Hashable {
         guard let template = scope.template(key, in: fields) else { return nil }
         let sample = template.names.reduce(into: [:]) { $0[$1] = Secret("x") }
         guard let path = try? template.filled(from: sample), path.withValue(Self.isPath) else {
-            fields.error(key, "expected a path such as \"/bot{{token}}\", without a query and a slash at its end")
+            fields.error(key, "expected a path such as \"/bot{{token}}\", without a query or a trailing slash")
             return nil
         }
         guard template.names.filter({ $0 == TokenPlacement.token }).count == 1 else {
-            fields.error(key, "must hold {{token}} once")
+            fields.error(key, "must contain {{token}} once")
             return nil
         }
         self.template = template

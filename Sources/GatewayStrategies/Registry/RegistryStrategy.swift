@@ -89,7 +89,7 @@ struct RegistryGrants: TokenGrants, ChallengeRule {
 
     func refusal(of url: String, credential: String) -> GatewayProblem? {
         guard rule.address(of: url) == nil else { return nil }
-        let detail = "This is not the address of a token server that \(credential) may ask (realm_hosts)."
+        let detail = "This is not the address of a token server that \(credential) may use (realm_hosts)."
         return GatewayProblem(.subjectRequired, detail)
     }
 
@@ -170,7 +170,7 @@ struct RegistryGrant: BearerGrant {
         }
         let advice =
             switch reply.status {
-            case 401, 403: account == nil ? "it wants username and password." : "check username and password."
+            case 401, 403: account == nil ? "it requires username and password." : "check username and password."
             case 300..<400: "it answered with a redirect, which is never followed."
             default: "check realm_hosts and the repository."
             }

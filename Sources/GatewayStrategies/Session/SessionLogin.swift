@@ -14,7 +14,7 @@ struct SessionLogin: LoginFlow {
 
     func page(of attempt: LoginAttempt) -> String { loginURL.text }
 
-    /// By name, not by place: the authority does not promise an order in the query.
+    /// By name, not by place: the authorization server does not promise an order in the query.
     func read(_ answer: LoginAnswer, of attempt: LoginAttempt, at now: Moment) -> LoginStep {
         let address =
             switch answer {

@@ -313,7 +313,7 @@ struct SessionRefreshGrant: TokenGrant {
         let isUnusable = session == nil && ![nil, .null, .string("")].contains(sessionPointer.value(in: answer))
         attempt.isRefreshTokenSpent = rotatesRefreshToken && isUnusable
         if attempt.isRefreshTokenSpent {
-            attempt.remarks.append("the value at \(sessionPointer.text) cannot be sent as a token; it is left out")
+            attempt.remarks.append("the value at \(sessionPointer.text) cannot be sent as a token; it is ignored")
         }
         var fresh = TokenSet(
             access: access,

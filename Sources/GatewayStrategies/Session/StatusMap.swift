@@ -70,7 +70,7 @@ struct StatusMap: Hashable {
                     continue
                 }
                 if let other = written[pattern], other != outcome {
-                    lists.error(key, "a status stands in two lists")
+                    lists.error(key, "a status is in two lists")
                 }
                 written[pattern] = outcome
             }

@@ -32,7 +32,7 @@ extension GrantStep {
 }
 
 extension Injection {
-    /// RFC 6750 §2.1, with a capital B whatever `token_type` an authority answers.
+    /// RFC 6750 §2.1, with a capital B whatever `token_type` an authorization server answers.
     static func bearer(_ token: Secret) -> Injection { .authorization(scheme: "Bearer", token) }
 
     /// RFC 7617, in UTF-8.
@@ -41,7 +41,7 @@ extension Injection {
     }
 }
 
-/// What an authority may call a token, before it becomes part of a header field.
+/// What an authorization server may call a token, before it becomes part of a header field.
 enum IssuedToken {
     static let limitBytes = 16 << 10
 

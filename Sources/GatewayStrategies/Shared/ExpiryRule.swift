@@ -35,7 +35,7 @@ struct ExpiryRule: Hashable {
         if source == .none, fields.has("lifetime") {
             fields.error(
                 "lifetime",
-                "has no effect with \"expiry: none\", with which a token is used until it is rejected"
+                "has no effect with \"expiry: none\", where a token is used until it is rejected"
             )
         }
         if source == .fixed, !fields.has("lifetime") {
@@ -86,7 +86,7 @@ struct ExpiryRule: Hashable {
     }
 }
 
-/// When a token ends, as answers write it.
+/// When a token expires, as responses write it.
 enum StatedTimes {
     /// An instant: RFC 3339 and what is close to it, the date format of HTTP, or seconds since 1970 (milliseconds when there are
     /// that many).
@@ -115,7 +115,7 @@ enum StatedTimes {
     /// of seconds.
     private static let earliest = UnixTime(seconds: 1_000_000_000)
 
-    /// When a token ends: what its answer states, or else its own `exp` claim, or else what the configuration expects.
+    /// When a token expires: what its response states, or else its own `exp` claim, or else what the configuration expects.
     ///
     /// A statement that cannot be read is remarked upon and counts as none: the token itself is good.
     ///
@@ -141,9 +141,9 @@ enum StatedTimes {
         let own = UnverifiedJWT(token)?.expiry(issuedAt: now)
         if [instant, seconds].contains(where: { $0 != nil && $0 != .null }) {
             let instead =
-                own != nil ? "its exp claim counts" : lifetime != nil ? "the configured lifetime counts" : unlimited
+                own != nil ? "its exp claim applies" : lifetime != nil ? "the configured lifetime applies" : unlimited
             remarks.append(
-                "the end of the token is neither a time with a zone nor a positive number of seconds; \(instead)"
+                "the expiry of the token is neither a time with a zone nor a positive number of seconds; \(instead)"
             )
         }
         return own ?? lifetime.map { now + $0 }

@@ -36,7 +36,7 @@ struct AssertionClaims: Hashable, Sendable {
             fields.missing("claims")
         } else if let own = fields.fields("claims") {
             own.explain([
-                "iss": KeyMeaning("The issuer. Other claims can be written beside it.", example: "my-client")
+                "iss": KeyMeaning("The issuer. Other claims can be added.", example: "my-client")
             ])
             if own.has("iss") {
                 claims["iss"] = Self.value("iss", in: own)
@@ -45,7 +45,7 @@ struct AssertionClaims: Hashable, Sendable {
             }
             for name in own.chosenNames() {
                 if Self.own.contains(name) {
-                    own.error(name, "is written by the strategy")
+                    own.error(name, "is set by the strategy")
                 } else if let value = Self.value(name, in: own) {
                     claims[name] = value
                 }

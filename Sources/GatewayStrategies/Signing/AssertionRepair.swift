@@ -1,18 +1,18 @@
 import GatewayHTTP
 import GatewayTokens
 
-/// What to do when an authority does not accept the times or the `jti` of an assertion: its clock, which stands in the
+/// What to do when an authorization server does not accept the times or the `jti` of an assertion: its clock, which stands in the
 /// `Date` field of the refusal (RFC 9110 §6.6.1), takes the place of ours, and the assertion is signed anew.
 struct AssertionRepair {
     /// How often within one attempt.
     static let limit = 3
     /// Clocks that differ by more make a refusal that does not say why one about the times; it is repaired once.
     private static let tolerance: Duration = .seconds(5)
-    /// No assertion is signed further ahead. A false authority would otherwise get one that is valid for years.
+    /// No assertion is signed further ahead. A false authorization server would otherwise get one that is valid for years.
     static let maximumAhead: Duration = .seconds(86_400)
 
     private let statuses: Set<Int>
-    /// nil where the authority has no names for errors.
+    /// nil where the authorization server has no names for errors.
     private let code: String?
     private let comparesClocks: Bool
 
@@ -31,7 +31,7 @@ struct AssertionRepair {
     ///
     /// - Parameters:
     ///   - authority: Who answered, as a sentence begins.
-    ///   - sign: Makes the request anew in an attempt whose time is that of the authority.
+    ///   - sign: Makes the request anew in an attempt whose time is that of the authorization server.
     func answer(
         to reply: TokenReply,
         in attempt: GrantAttempt,
@@ -55,7 +55,7 @@ struct AssertionRepair {
     /// A complaint about the claims that signing again can change.
     private struct Complaint {
         let code: String?
-        /// What the authority's clock said; nil when it did not say.
+        /// What the authorization server's clock said; nil when it did not say.
         let date: UnixTime?
         let isAboutTime: Bool
     }
@@ -89,7 +89,8 @@ struct AssertionRepair {
             let seconds = (attempt.now.wall - date).components.seconds
             if abs(seconds) > 1 {
                 let relation = seconds > 0 ? "ahead of" : "behind"
-                detail += " This machine's clock is \(abs(seconds)) s \(relation) the authority's: set it (NTP)."
+                detail +=
+                    " This machine's clock is \(abs(seconds)) s \(relation) the authorization server's: set it (NTP)."
             }
         } else if complaint.isAboutTime {
             detail = "\(authority) does not accept the assertion's times: is this machine's clock right (NTP)?"

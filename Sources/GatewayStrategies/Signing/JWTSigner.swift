@@ -46,7 +46,7 @@ struct JWTSigner: Sendable {
     }
 
     let algorithm: Algorithm
-    /// `kid`; which of several keys the authority is to verify with.
+    /// `kid`; which of several keys the authorization server is to verify with.
     let keyID: String?
     /// `x5t#S256`; which certificate holds the public key (RFC 7515 §4.1.8).
     var certificateThumbprint: String?
@@ -87,7 +87,7 @@ struct JWTSigner: Sendable {
             do {
                 return .rsa(try _RSA.Signing.PrivateKey(derRepresentation: bytes))
             } catch CryptoKitError.incorrectParameterSize {
-                throw UnusableInput("the RSA key is too short: 2048 bits are the least")
+                throw UnusableInput("the RSA key is too short: it needs at least 2048 bits")
             } catch {
                 throw other("an RSA key", for: algorithm)
             }
@@ -240,7 +240,7 @@ extension ConfigFields {
             return nil
         }
         guard let thumbprint = CertificateThumbprint.sha256(ofFirstIn: pem) else {
-            error(key, "holds no certificate that can be read")
+            error(key, "contains no readable certificate")
             return nil
         }
         return thumbprint

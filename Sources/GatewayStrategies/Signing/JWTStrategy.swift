@@ -2,7 +2,7 @@ import GatewayConfiguration
 import GatewayHTTP
 import GatewayTokens
 
-/// Signs a JSON web token (RFC 7519) that is itself the token for the upstream. No authority is asked.
+/// Signs a JSON web token (RFC 7519) that is itself the token for the upstream. No authorization server is asked.
 struct JWTStrategy: AuthStrategy {
     static let kind = "jwt"
     static let otherNames = ["self_signed_jwt"]
@@ -78,7 +78,7 @@ private struct JWTGrant: TokenGrant {
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {
-        let detail = "The gateway signs this token itself and asks no authority."
+        let detail = "The gateway signs this token itself and makes no token request."
         return .failure(TokenFailure(.terminal, problem: GatewayProblem(.internalError, detail)))
     }
 }

@@ -82,7 +82,7 @@ extension ConfigFields {
         guard has(key) || has(secret) else {
             know("algorithm", "key_id", "passphrase")
             error(
-                "a statement is signed with \"\(key)\", a private key, or with \"\(secret)\" for HS256, HS384 and HS512"
+                "signing needs \"\(key)\", a private key, or \"\(secret)\" for HS256, HS384 and HS512"
             )
             return nil
         }

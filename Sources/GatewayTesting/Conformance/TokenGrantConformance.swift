@@ -104,7 +104,7 @@ package struct TokenGrantConformance: Sendable {
 
     private func asksForAPerson() throws {
         guard case .impossible(let failure) = grant.firstStep(holding: token, at: now) else {
-            throw ConformanceFailure("a grant that cannot be renewed asks nothing of the authority")
+            throw ConformanceFailure("a grant that cannot be renewed sends no token request")
         }
         if case .transient = failure.class { throw ConformanceFailure("waiting does not help a grant without renewal") }
         try promise(!failure.problem.detail.isEmpty, "the failure says what to do")
@@ -220,7 +220,10 @@ package struct TokenGrantConformance: Sendable {
         let body = #"{"error":"canary-code","error_description":"canary-text","access_token":""}"#
         for status in [200, 400, 401, 403, 429, 500] {
             let failure = try failure(TokenReply(status: status, body: Array(body.utf8)))
-            try promise(!"\(failure)".contains("canary"), "text of the authority is not repeated (status \(status))")
+            try promise(
+                !"\(failure)".contains("canary"),
+                "text of the authorization server is not repeated (status \(status))"
+            )
             try promise(!failure.problem.detail.isEmpty, "the failure is explained (status \(status))")
         }
     }

@@ -43,7 +43,7 @@ package struct SampleGrant: TokenGrant {
             return .request(TokenRequest(url: url, body: .form([.init("grant_type", "client_credentials")])))
         }
         guard let refreshToken = attempt.held?.refreshToken else {
-            let problem = GatewayProblem(.loginRequired, "No person has logged in yet.")
+            let problem = GatewayProblem(.loginRequired, "Nobody has logged in yet.")
             return .impossible(TokenFailure(.loginRequired, problem: problem))
         }
         let form: [TokenRequest.Parameter] = [
@@ -60,7 +60,7 @@ package struct SampleGrant: TokenGrant {
             return .failure(
                 TokenFailure(
                     .transient(retryAfter: nil),
-                    problem: GatewayProblem(.tokenTemporarilyUnavailable, "The authority sent no token.")
+                    problem: GatewayProblem(.tokenTemporarilyUnavailable, "The authorization server sent no token.")
                 )
             )
         }
@@ -83,7 +83,7 @@ package struct SampleGrant: TokenGrant {
                 .transient(retryAfter: wait),
                 problem: GatewayProblem(
                     .tokenTemporarilyUnavailable,
-                    "The authority is busy.",
+                    "The authorization server is busy.",
                     cause: cause,
                     retryAfter: wait
                 )
@@ -97,13 +97,17 @@ package struct SampleGrant: TokenGrant {
         }
         return TokenFailure(
             .terminal,
-            problem: GatewayProblem(.credentialMisconfigured, "The authority refused the client.", cause: cause)
+            problem: GatewayProblem(
+                .credentialMisconfigured,
+                "The authorization server refused the client.",
+                cause: cause
+            )
         )
     }
 
     package func revocation(in attempt: GrantAttempt) -> RevocationStep {
         guard revokes, let token = attempt.held, let url = try? AuthorityURL("https://authority.example/revoke") else {
-            return .impossible("The strategy sample knows no endpoint that revokes a token.")
+            return .impossible("The strategy sample has no revocation endpoint.")
         }
         return .request(TokenRequest(url: url, body: .form([.init("token", token.access)])))
     }

@@ -31,7 +31,7 @@ package protocol AuthStrategy: Sendable {
     /// sends none. Credentials with the same secret are locked together.
     var injectedSecret: (key: String, secret: Secret)? { get }
 
-    /// What it shows its authority in the TLS handshake; nil when it shows nothing.
+    /// What it shows its authorization server in the TLS handshake; nil when it shows nothing.
     var clientTLS: ClientTLS? { get }
 
     /// Where in its block that stands.
@@ -131,7 +131,7 @@ package protocol TokenGrant: Sendable {
     /// What the answer to the last step means. What a later step needs of it is put aside in `attempt`.
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer
 
-    /// What makes the authority forget ``GrantAttempt/held`` begins with.
+    /// What makes the authorization server forget ``GrantAttempt/held`` begins with.
     func revocation(in attempt: GrantAttempt) -> RevocationStep
 
     /// What the answer to the last step of a revocation means.
@@ -152,7 +152,7 @@ package protocol TokenGrant: Sendable {
     /// Where a person gets a token that nothing renews, to be named in a sentence; nil where that is not known.
     var tokenPlace: String? { get }
 
-    /// How a person logs in on another device; nil when the authority offers no way.
+    /// How a person logs in on another device; nil when the authorization server offers no way.
     var deviceLogin: (any DeviceLoginFlow)? { get }
 
     /// Whether ``seed(at:)`` is to be renewed as soon as it is read, to see that it can be.
@@ -177,7 +177,7 @@ extension TokenGrant {
 
 extension TokenGrant {
     package func revocation(in attempt: GrantAttempt) -> RevocationStep {
-        .impossible("The strategy \(identity.strategy) knows no endpoint that revokes a token.")
+        .impossible("The strategy \(identity.strategy) has no revocation endpoint.")
     }
 
     package func interpretRevocation(_ reply: TokenReply, in attempt: inout GrantAttempt) -> RevocationAnswer {

@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// A path at an authority to which a grant sends requests of its own.
+/// A path at an authorization server to which a grant sends requests of its own.
 ///
 /// Clients are kept from it however they spell it: what some server could read as the same path counts as the same.
 package struct AuthorityEndpoint: Hashable, Sendable {

@@ -72,7 +72,7 @@ package struct DownscopeOptions: Hashable, Sendable {
         let fields = ConfigFields(node, path: .root, context: context)
         guard let fields, let strategy = catalog.downscoping?.init(downscope: fields) else {
             let reason = context.diagnostics.first.map { "\($0.path): \($0.message)" } ?? "not supported"
-            throw GatewayProblem(.requestRefused, "No such token can be asked for: \(reason).")
+            throw GatewayProblem(.requestRefused, "Such a token cannot be requested: \(reason).")
         }
         do throws(UnusableInput) {
             guard case .token(let grant) = try strategy.made(from: parent).behavior else {
@@ -80,7 +80,7 @@ package struct DownscopeOptions: Hashable, Sendable {
             }
             return grant
         } catch {
-            throw GatewayProblem(.requestRefused, "No such token can be asked for: \(error.message).")
+            throw GatewayProblem(.requestRefused, "Such a token cannot be requested: \(error.message).")
         }
     }
 }

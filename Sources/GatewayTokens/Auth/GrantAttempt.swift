@@ -17,7 +17,7 @@ package struct GrantAttempt: Sendable {
     package var answers = 0
     /// What earlier steps put aside for later ones.
     package var outputs: [String: Secret] = [:]
-    /// What was unexpected in an answer that was usable all the same: sentences for the log, without the authority's words.
+    /// What was unexpected in an answer that was usable all the same: sentences for the log, without the authorization server's words.
     package var remarks: [String] = []
     /// For grants that may give up one way and begin another: how many answers there had been when they did.
     package var restartedAfterStep: Int?
@@ -27,7 +27,7 @@ package struct GrantAttempt: Sendable {
     package var mayAcquireAnew = false
     /// An earlier refresh was cut off, so the refresh token may be spent. A grant that can asks for a token anew at once.
     package var isRefreshTokenUncertain = false
-    /// The authority has refused the refresh token in this attempt.
+    /// The authorization server has refused the refresh token in this attempt.
     package var isRefreshTokenRefused = false
     /// A token came beside a next refresh token that cannot be used, so the one that was sent is probably spent and nothing
     /// takes its place.
@@ -45,7 +45,7 @@ package struct GrantAttempt: Sendable {
     /// The access token at hand is that of the configuration: no answer has brought it.
     var holdsSeed = false
 
-    /// Whether the authority has given a token for what is presented now: a token that was only brought has proven nothing.
+    /// Whether the authorization server has given a token for what is presented now: a token that was only brought has proven nothing.
     var hasWorked: Bool { !holdsSeed && held.map { !$0.access.isEmpty } ?? false }
 
     /// What no answer may repeat to anybody.
@@ -59,7 +59,7 @@ package enum GrantStep: Sendable {
     case request(TokenRequest)
     /// What the program prints is interpreted as a ``TokenReply`` without a status.
     case run(TokenProgram)
-    /// The grant has made the token itself: no authority is asked, and there is no answer to interpret.
+    /// The grant has made the token itself: no authorization server is asked, and there is no answer to interpret.
     case token(TokenSet)
     /// There is nothing to ask for: a person must act, or the token is past its end.
     case impossible(TokenFailure)
@@ -71,7 +71,7 @@ package enum GrantAnswer: Hashable, Sendable {
     /// There is more to ask before there is a token.
     case next(TokenRequest)
 
-    /// The authority no longer accepts the token of the credential that this one is made from.
+    /// The authorization server no longer accepts the token of the credential that this one is made from.
     case parentRefused(TokenFailure)
 
     package init(_ result: Result<TokenSet, TokenFailure>) {
@@ -102,7 +102,7 @@ extension GrantAttempt {
 
 extension RefreshError {
     /// Whether an error that blames the request may as well be the end of the refresh token: the same request has worked before.
-    /// Xee answers `invalid_request` to a refresh token that has ended (github.com/xee-lab/xee-api-docs/issues/82).
+    /// Some servers answer `invalid_request` to a refresh token that has expired (github.com/xee-lab/xee-api-docs/issues/82).
     package func mayEndLogin(in attempt: GrantAttempt) -> Bool { self == .request && attempt.hasWorked }
 
     /// Whether the grant asks for a token anew within the same attempt, with what the configuration holds.
@@ -121,7 +121,7 @@ extension RefreshError {
 /// What a revocation begins with: it has steps, as obtaining a token has.
 package enum RevocationStep: Hashable, Sendable {
     case request(TokenRequest)
-    /// Why the authority cannot be told, and what would change that: whole sentences.
+    /// Why the authorization server cannot be told, and what would change that: whole sentences.
     case impossible(String)
 }
 
@@ -138,7 +138,7 @@ extension RevocationAnswer {
         if (200..<300).contains(reply.status) || reply.saysThatTheTokenIsUnknown {
             self = .revoked
         } else {
-            self = .failure(reply.refusalToRevoke(by: "The authority"))
+            self = .failure(reply.refusalToRevoke(by: "The authorization server"))
         }
     }
 }

@@ -74,8 +74,8 @@ extension RenewalPolicy {
             $0.isAutomatic ? .text(ConfigUnits.text($0.atLeast)) : nil
         }
         .means(
-            "How long before it expires a token is renewed. false renews nothing, except with "
-                + "authgateway token refresh."
+            "How long before it expires a token is renewed. With false, only "
+                + "authgateway token refresh renews it."
         )
         // With `rejected_when`, which credentials with sessions have besides.
         $0("retry_on", default: "[401]", example: "[401, 403]")
@@ -87,7 +87,7 @@ extension RenewalPolicy {
             .shows("retry_on") { .list($0.retryOn.map { .number($0) }) }
             .shows("rejected_when", texts: RejectionRule.texts) { $0.rejectedWhen.map(\.shown) }
             .means(
-                "Statuses of the upstream that can mean that it rejected the token. The request is replayed "
+                "Upstream statuses that can mean that the token was rejected. The request is replayed "
                     + "with a new one."
             )
         $0("on_authority_failure", \.onAuthorityFailure, .choice, example: "fail")

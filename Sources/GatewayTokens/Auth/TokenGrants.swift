@@ -55,11 +55,11 @@ extension SubjectGrants {
         guard SubjectSyntax.isSubject(subject) else {
             return GatewayProblem(
                 .subjectRequired,
-                "\(field) does not hold the name of a subject: \(SubjectSyntax.rule)."
+                "\(field) is not the name of a subject: \(SubjectSyntax.rule)."
             )
         }
         guard allows(subject) else {
-            let detail = "\(field) names a subject for which \(credential) gets no token (unique_id)."
+            let detail = "\(field) names a subject that \(credential) may not get a token for (unique_id)."
             return GatewayProblem(.routeForbidden, detail)
         }
         return nil

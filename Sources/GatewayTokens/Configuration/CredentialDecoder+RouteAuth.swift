@@ -85,7 +85,7 @@ extension CredentialDecoder {
             type: "as in the credential's own block",
             example: "user: \"11446498\"\n# or: enterprise: \"12345\""
         )
-        .means("Another subject than the credential's own, with a token of its own.")
+        .means("A subject other than the credential's own, with its own token.")
     }
 
     private mutating func shared(_ fields: ConfigFields, of route: String) -> Authentication? {
@@ -117,7 +117,7 @@ extension CredentialDecoder {
     private mutating func switched(_ base: Int, _ fields: ConfigFields) -> Int? {
         let plan = plans[base]
         guard type(of: plan.strategy).hasSubject else {
-            fields.error("subject", "\(plan.strategyKind) has no subject that a route could switch")
+            fields.error("subject", "\(plan.strategyKind) has no subject that a route could replace")
             return nil
         }
         let before = context.errorCount

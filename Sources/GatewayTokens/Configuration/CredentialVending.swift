@@ -38,7 +38,7 @@ package struct CredentialVending {
         switch narrowing {
         case .none where !isWhole:
             fields.error(
-                "says which token is handed out: a weaker one by \"downscope\", or the credential's own by"
+                "must say which token is handed out: a weaker one with \"downscope\", or the credential's own with"
                     + " \"whole_token: true\""
             )
             return nil
@@ -58,7 +58,9 @@ package struct CredentialVending {
         case .token: return true
         case .tokens(let grants):
             guard case .field = grants.naming else {
-                fields.error("\(plan.strategyKind) asks for tokens as the upstream wants them; none is handed out")
+                fields.error(
+                    "\(plan.strategyKind) gets its tokens as the upstream asks for them; they cannot be handed out"
+                )
                 return false
             }
             if case .none = narrowing { return true }
@@ -67,7 +69,7 @@ package struct CredentialVending {
                 "\(plan.name) has a token for each \(grants.keyName), and only a whole one can be handed out (whole_token: true)"
             )
         case .none, .fixed, .onChallenge:
-            fields.error("\(plan.strategyKind) has no token with a life of its own that could be handed out")
+            fields.error("\(plan.strategyKind) has no renewable token that could be handed out")
         }
         return false
     }

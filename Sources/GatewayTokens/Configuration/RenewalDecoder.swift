@@ -32,7 +32,7 @@ package enum RenewalDecoder {
             fields.error("\"on_authority_failure\" has no effect with renew: false", at: entry.keySpan)
         }
         if policy.acquireOn == .startup, let reason = strategy?.behavior.reasonForDemand {
-            fields.error("acquire_on", "is demand here: \(reason)")
+            fields.error("acquire_on", "can only be demand here: \(reason)")
         }
         return policy
     }
@@ -100,7 +100,7 @@ package enum RenewalDecoder {
             if !own.has("status") {
                 fields.error("rejected_when", "needs at least one of status, location and body")
             } else if statuses.contains(where: { $0 < 300 }) {
-                own.error("status", "would reject every such response; add location or body, which say which ones")
+                own.error("status", "would match every such response; add location or body to narrow it")
             }
         }
         return RejectionRule(statuses: statuses, location: location, body: body)
@@ -146,7 +146,7 @@ extension AuthBehavior {
         switch self {
         case .tokens(let grants):
             switch grants.naming {
-            case .field: "whose token is needed is known with each request (unique_id)"
+            case .field: "each request names the user whose token is needed (unique_id)"
             case .challenge: "the upstream says which token it wants"
             }
         case .none, .fixed, .onChallenge, .token: nil

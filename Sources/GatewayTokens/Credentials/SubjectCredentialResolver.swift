@@ -31,12 +31,12 @@ extension SubjectCredentialResolver {
     package var missingSubject: GatewayProblem {
         GatewayProblem(
             .subjectRequired,
-            "\(naming.field ?? "") is missing: it names the subject whose token the request goes with."
+            "\(naming.field ?? "") is missing: it names the subject whose token is sent."
         )
     }
 
     package var repeatedSubject: GatewayProblem {
-        GatewayProblem(.subjectRequired, "\(naming.field ?? "") stands there more than once.")
+        GatewayProblem(.subjectRequired, "\(naming.field ?? "") is given more than once.")
     }
 }
 

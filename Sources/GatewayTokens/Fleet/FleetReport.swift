@@ -125,7 +125,7 @@ package struct FleetFollowing: Hashable, Sendable, Codable {
 
     /// For the person who asked; nil when all have followed.
     package var sentence: String? {
-        if let unknown { return "It is not known whether the other gateways have followed: \(unknown)." }
+        if let unknown { return "It is not known whether the other gateways have applied it: \(unknown)." }
         guard !unacknowledged.isEmpty else { return nil }
         let names = unacknowledged.prefix(Self.maximumNames).map { gateway in
             "\(gateway.host) (\(gateway.id), last seen \(Int(gateway.lastSeenSeconds)) s ago)"

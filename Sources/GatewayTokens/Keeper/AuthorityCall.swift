@@ -116,8 +116,8 @@ struct AuthorityCall {
         live = context.grant.completing(live)
         // The expiry may come from its own exp claim.
         if let end = live.expiresAt, end <= now { live.expiresAt = nil }
-        let instead = live.expiresAt == nil ? "it is used until it is rejected" : "the configured lifetime counts"
-        var remarks = ["the token is over already by its stated end; \(instead)"]
+        let instead = live.expiresAt == nil ? "it is used until it is rejected" : "the configured lifetime applies"
+        var remarks = ["the token's stated expiry is already in the past; \(instead)"]
         context.log(&remarks)
         return live
     }

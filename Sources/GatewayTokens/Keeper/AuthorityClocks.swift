@@ -2,7 +2,7 @@ package import GatewayHTTP
 package import Logging
 import Synchronization
 
-/// Sends token requests as the endpoint behind it does, and measures how far each authority's clock is from ours.
+/// Sends token requests as the endpoint behind it does, and measures how far each authorization server's clock is from ours.
 package final class AuthorityClocks: TokenEndpoint {
     private let endpoint: any TokenEndpoint
     private let clock: any GatewayClock
@@ -28,7 +28,7 @@ package final class AuthorityClocks: TokenEndpoint {
         }
     }
 
-    /// The largest difference to these authorities, theirs minus ours; nil when it is unknown, or when the clocks agree.
+    /// The largest difference to these authorization servers, theirs minus ours; nil when it is unknown, or when the clocks agree.
     package func skewSeconds(of authorities: [AuthorityEndpoint]) -> Int? {
         record.withLock { $0.seconds(of: authorities.map(\.origin)) }
     }
@@ -39,7 +39,7 @@ package final class AuthorityClocks: TokenEndpoint {
         ]
         switch record.withLock({ $0.take(seconds, of: authority) }) {
         case .differs?: logger.warning("\(ClockSkew.advice(seconds) ?? "The clocks differ.")", metadata: metadata)
-        case .agrees?: logger.notice("The clock agrees with the authority's again", metadata: metadata)
+        case .agrees?: logger.notice("The clock agrees with the authorization server's again", metadata: metadata)
         case nil: break
         }
     }

@@ -153,7 +153,8 @@ package final class KeeperContext: Sendable {
     /// Why only a person gets the next token, although the grant is renewable; nil when it is not so.
     var manualRenewal: TokenFailure? {
         guard grant.isRenewable, !policy.isAutomatic else { return nil }
-        let detail = "The token of \(name) has expired or was rejected, and only a person renews it (renew: false)."
+        let detail =
+            "The token of \(name) has expired or was rejected, and is not renewed automatically (renew: false)."
         return TokenFailure(.terminal, problem: GatewayProblem(.staticTokenExpired, detail, command: refreshCommand))
     }
 
@@ -166,7 +167,7 @@ package final class KeeperContext: Sendable {
     /// Why the refresh token of a restored record is not sent without an operator: see ``RenewalRecord/Hold/restored``.
     var restored: TokenFailure {
         let detail =
-            "The refresh token of \(name) comes from a backup and may have been spent since, so the gateway does not send"
+            "The refresh token of \(name) comes from a backup and may have been used since, so the gateway does not send"
             + " it. A new login is needed. If nothing has used the token since the backup, refresh it:"
             + " \(refreshCommand)."
         return TokenFailure(.loginRequired, problem: GatewayProblem(.reauthorizationRequired, detail))
@@ -174,7 +175,7 @@ package final class KeeperContext: Sendable {
 
     /// The problem if an operator had it sent and the server refused it.
     var restoredAndRefused: String {
-        "The refresh token of \(name) comes from a backup, and the authority no longer accepts it: it was spent after the"
+        "The refresh token of \(name) comes from a backup, and the authorization server no longer accepts it: it was used after the"
             + " backup, or it has expired. A new login is needed."
     }
 

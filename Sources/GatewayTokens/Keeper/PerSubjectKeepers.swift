@@ -112,7 +112,7 @@ package final class PerSubjectKeepers: SubjectCredentialResolver {
             return .success(keeper)
         case .full:
             let key = grants.limitKey.map { " (\($0))" } ?? ""
-            let detail = "All \(grants.limit) tokens that \(name) may have at a time are busy\(key)."
+            let detail = "All \(grants.limit) tokens that \(name) may have at a time are in use\(key)."
             return .failure(GatewayProblem(.overloaded, detail, retryAfter: .seconds(1)))
         case .retired:
             return .failure(.changed(name))
@@ -202,7 +202,7 @@ package final class SubjectCallLimit: Sendable {
         calls.withLock { $0.expect(token, renewedBy: policy) }
     }
 
-    /// Takes that the authority has given a subject a token.
+    /// Takes that the authorization server has given a subject a token.
     func passwordWorked() { password.withLock { $0.worked() } }
 
     /// See ``SharedPassword/failed(_:hadToken:)``.
@@ -215,8 +215,8 @@ package final class SubjectCallLimit: Sendable {
 
     var failure: TokenFailure {
         TokenFailure(
-            tooManyCalls: "The subjects of \(name) caused more token requests within an hour than \(limit) of them may"
-                + " (unique_id.at_most). Those who have no token get none for now. Find out which client names so many subjects."
+            tooManyCalls: "The subjects of \(name) caused more token requests within an hour than \(limit) subjects may"
+                + " (unique_id.at_most). Subjects without a token get none for now. Find out which client names so many subjects."
         )
     }
 }

@@ -60,7 +60,7 @@ extension TokenKeeper {
     }
 
     var busyProblem: GatewayProblem {
-        let detail = "The credential \(name) takes no commands now: the gateway is busy or shutting down."
+        let detail = "The credential \(name) accepts no commands now: the gateway is busy or shutting down."
         return GatewayProblem(.draining, detail)
     }
 
@@ -94,9 +94,9 @@ extension TokenKeeper {
         let seconds = Self.commandDeadline.wholeMilliseconds / 1000
         let what =
             command.hasBegun
-            ? "is still under way after \(seconds) s; the audit log will tell its end"
-            : "did not get its turn within \(seconds) s, and "
-                + (command.operation.isWithdrawal ? "is carried out as soon as it does" : "was dropped")
+            ? "is still running after \(seconds) s; the audit log will have its result"
+            : "did not start within \(seconds) s, and "
+                + (command.operation.isWithdrawal ? "runs as soon as it can" : "was dropped")
         let detail = "The command for the credential \(name) \(what)."
         command.finish(.failure(GatewayProblem(.tokenEndpointTimeout, detail)))
     }
@@ -164,8 +164,8 @@ extension TokenKeeper {
         let known = [renewer.record?.token.refreshToken, renewer.record?.previousRefreshToken]
         guard known.contains(token.refreshToken) || isPostponed else {
             let detail =
-                "The answer to the login had no usable access token, and the authority refused the refresh token in it."
-                + " The earlier login of \(name) is used on."
+                "The answer to the login had no usable access token, and the authorization server refused the refresh token in it."
+                + " The earlier login of \(name) stays in use."
             return .failure(GatewayProblem(.loginFailed, detail))
         }
         return .success("\(name) is logged in.")
@@ -227,7 +227,9 @@ extension TokenKeeper {
         let problem = await renewer.clear(after: highestGeneration)
         leave(&renewer)
         if let problem { return .failure(problem) }
-        return .success("\(name) is cleared: its token is forgotten here, and the authority was not told. \(sequel)")
+        return .success(
+            "\(name) is cleared: its token is forgotten here, and the authorization server was not told. \(sequel)"
+        )
     }
 
     /// What happens next, once there is no token.
@@ -246,7 +248,7 @@ extension TokenKeeper {
         switch renewer.revocation {
         case .nothing:
             dropDescendantsForOperator()
-            return .success("\(name) holds no token: there is nothing to revoke.")
+            return .success("\(name) has no token, so there is nothing to revoke.")
         case .impossible(let problem): return .failure(problem)
         case .starts(let starts):
             suspend()
@@ -257,8 +259,10 @@ extension TokenKeeper {
             } else {
                 resume()
             }
-            let told = isForgotten ? "The tokens are forgotten here all the same." : "The token is kept and still used."
-            guard var problem else { return .success("\(name) is revoked at the authority and forgotten. \(sequel)") }
+            let told = isForgotten ? "The tokens are forgotten here anyway." : "The token is kept and still used."
+            guard var problem else {
+                return .success("\(name) is revoked at the authorization server and forgotten. \(sequel)")
+            }
             problem.detail += " \(told)"
             problem.hasTakenAway = isForgotten
             return .failure(problem)
@@ -271,7 +275,7 @@ extension TokenKeeper {
     func take(_ imported: ImportedToken, _ renewer: inout TokenRenewer) async -> OperatorCommand.Outcome {
         let now = context.clock.now()
         guard imported.access != nil || context.grant.rotatesRefreshToken else {
-            let detail = "access_token is missing: \(name) cannot get one for a refresh token."
+            let detail = "access_token is missing: \(name) cannot get one with a refresh token."
             return .failure(GatewayProblem(.requestRefused, detail))
         }
         let token = context.grant.completing(TokenSet(imported, at: now.wall))
@@ -317,7 +321,7 @@ extension TokenKeeper {
             return .success(note(untried: "Another gateway tries it now."))
         case .withdrawn:
             leave(&renewer)
-            let detail = "What was imported for \(name) was taken away or replaced at another gateway at the same time."
+            let detail = "What was imported for \(name) was removed or replaced by another gateway at the same time."
             return .failure(GatewayProblem(.tokenTemporarilyUnavailable, detail))
         case .failed(let refusal):
             return await importFailed(refusal, of: imported, replacing: earlier, by: call, &renewer)
@@ -357,7 +361,8 @@ extension TokenKeeper {
         let addition = kept == nil ? "" : ", and the earlier token is kept"
         problem.detail = "Nothing was imported\(addition). \(problem.detail)"
         if failure.mayPass {
-            problem.detail += " The authority may have seen the imported refresh token; import it again, or a new one."
+            problem.detail +=
+                " The authorization server may have seen the imported refresh token; import it again, or a new one."
         }
         return .failure(problem)
     }

@@ -199,7 +199,7 @@ package final class TokenKeeper: CredentialSource, Service {
 
     package func cancel(_ ticket: CredentialTicket) {
         let waiter = decide { $0.withdraw(ticket) }
-        waiter?(.failure(GatewayProblem(.requestTimeout, "The request did not wait for the credential \(name).")))
+        waiter?(.failure(GatewayProblem(.requestTimeout, "The request stopped waiting for the credential \(name).")))
     }
 
     package func rejected(generation: Int, by demand: CredentialRequest) {
@@ -423,7 +423,7 @@ extension TokenKeeper {
             for waiter in waiters { waiter(.failure(problem)) }
             await reportStorm(problem, call)
         case .expiringSoon(let held):
-            warn("Ends soon", about: held)
+            warn("Expires soon", about: held)
             await context.note(announcement(.expiringSoon, of: held))
         case .expired(let held):
             var event = announcement(.expired, of: held)
@@ -591,7 +591,7 @@ extension TokenKeeper {
     private func reportStorm(_ problem: GatewayProblem, _ call: TokenCall) async {
         context.metrics.storm()
         context.logger.error(
-            "Too many token requests; slowed down to one a minute",
+            "Too many token requests; slowed down to one per minute",
             metadata: ["gateway.credential": "\(name)", "gateway.trigger": "\(call.trigger.rawValue)"]
         )
         var event = context.event(.renewalFailed, trigger: call.trigger)
@@ -814,7 +814,7 @@ extension TokenKeeper {
         guard let (failure, waiters) = stop(forRefusalIn: renewer, at: now) else { return }
         for waiter in waiters { waiter(.failure(failure.problem)) }
         context.logger.warning(
-            "The authority has refused the refresh token before; it is not sent again",
+            "The authorization server refused this refresh token earlier; it is not sent again",
             metadata: [
                 "gateway.credential": "\(name)", "gateway.error": "\(failure.problem.cause?.code ?? "none")",
                 "gateway.problem": "\(failure.problem.kind.rawValue)",

@@ -389,7 +389,7 @@ extension TokenRenewer {
             )
         } else if isUncertain {
             let detail =
-                "The answer to the last renewal of \(context.name) was lost or could not be used, and the authority no longer"
+                "The answer to the last renewal of \(context.name) was lost or could not be used, and the authorization server no longer"
                 + " accepts the refresh token. A new login is needed."
             failure = failure.replacing(detail: detail, command: failure.problem.command)
         }
@@ -761,7 +761,7 @@ extension TokenRenewer {
         if pendingWrite != .none { await saveAgain() }
         guard pendingWrite == .none else {
             let detail =
-                "The token store did not take the change to \(context.name); the log says why. Repeat this when the store"
+                "The token store did not accept the change to \(context.name); the log says why. Repeat this when the store"
                 + " works again."
             return GatewayProblem(.storeUnavailable, detail)
         }
@@ -798,8 +798,8 @@ extension TokenRenewer {
         case .unavailable:
             let detail =
                 context.grant.rotatesRefreshToken
-                ? "The token store does not work, so the refresh token of \(context.name) is not spent."
-                : "The token store does not work, so the token of \(context.name) is not known."
+                ? "The token store is unavailable, so the refresh token of \(context.name) is not used."
+                : "The token store is unavailable, so the token of \(context.name) is not known."
             return TokenFailure(
                 .transient(retryAfter: nil),
                 problem: GatewayProblem(.storeUnavailable, detail)
@@ -954,7 +954,7 @@ extension TokenRenewer {
     private mutating func reportLoss(of entry: TokenEntry) async {
         stored.load(entry)
         context.logger.error(
-            "The token store holds an earlier record than before; the later token is stored again",
+            "The token store went back to an earlier record; the later token is stored again",
             metadata: ["gateway.credential": "\(context.name)"]
         )
         var event = context.event(.storeFailed, generation: record?.generation)
@@ -1079,7 +1079,7 @@ extension TokenRenewer {
     private func irrevocable(_ reason: String) -> GatewayProblem {
         GatewayProblem(
             .requestRefused,
-            "The token of \(context.name) cannot be revoked. \(reason) To forget it here without telling the authority,"
+            "The token of \(context.name) cannot be revoked. \(reason) To forget it here without telling the authorization server,"
                 + " clear it.",
             command: GatewayCommand.line("token", "clear", context.name)
         )

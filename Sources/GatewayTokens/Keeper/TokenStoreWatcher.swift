@@ -122,7 +122,7 @@ package final class TokenStoreWatcher: Service {
             }
             if !wasAway {
                 let metadata: Logger.Metadata = ["gateway.reason": "\(error.reason)"]
-                logger.warning("The token store cannot be asked for changes", metadata: metadata)
+                logger.warning("The token store cannot be checked for changes", metadata: metadata)
             }
             return nil
         }

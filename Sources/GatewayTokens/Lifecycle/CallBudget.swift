@@ -154,7 +154,7 @@ struct SharedPassword: Sendable {
     private var hasWorked = false
     private var refusedInTurn = 0
 
-    /// Takes that the authority has given a subject a token.
+    /// Takes that the authorization server has given a subject a token.
     mutating func worked() {
         hasWorked = true
         refusedInTurn = 0

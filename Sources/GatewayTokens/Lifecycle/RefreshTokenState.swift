@@ -9,7 +9,7 @@ struct RefreshTokenState: Hashable, Sendable {
     /// The next one came with an answer that brought no token that can be used. It may be none, so the one that was sent
     /// must not be forgotten yet.
     private(set) var isUnproven = false
-    /// The authority has refused the one at hand, and the attempt went on without it.
+    /// The authorization server has refused the one at hand, and the attempt went on without it.
     private(set) var isRefused = false
 
     /// Takes that no answer came.
@@ -40,7 +40,7 @@ struct RefreshTokenState: Hashable, Sendable {
     private static func mayHaveSpent(_ reply: TokenReply, _ meaning: GrantAnswer) -> Bool {
         // What is only put right after a refusal was not acted upon.
         if case .next = meaning { return reply.status < 400 }
-        // Some authorities send an error with status 200.
+        // Some authorization servers send an error with status 200.
         if case .failure = meaning, reply.status < 300, RefreshError(reply) != nil { return false }
         return (200..<300).contains(reply.status) || (reply.status >= 500 && reply.status != 503)
     }

@@ -228,7 +228,9 @@ extension TokenLifecycle where Waiter: Sendable {
     ) -> OnNeed {
         guard !isStopped else { return .refuse(Self.drainingProblem) }
         guard waiters.count < rules.maximumWaiters else {
-            return .refuse(GatewayProblem(.overloaded, "Too many requests wait for the credential \(rules.name)."))
+            return .refuse(
+                GatewayProblem(.overloaded, "Too many requests are waiting for the credential \(rules.name).")
+            )
         }
         if waiters.isEmpty { firstDemand = demand }
         waiters[ticket] = waiter
@@ -391,7 +393,7 @@ extension TokenLifecycle where Waiter: Sendable {
     private var stormFailure: TokenFailure {
         TokenFailure(
             tooManyCalls: "The credential \(rules.name) caused more than \(rules.callsPerHour) token requests within an"
-                + " hour and is slowed down to one a minute. Does the upstream reject tokens that the authority just issued?"
+                + " hour and is slowed down to one per minute. Does the upstream reject tokens that the authorization server has just issued?"
         )
     }
 

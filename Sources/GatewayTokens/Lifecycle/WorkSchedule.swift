@@ -13,7 +13,7 @@ enum WorkUrgency: Int, Comparable, Sendable {
 
 /// Decides which of many workers goes next: one that was woken or whose time has come.
 ///
-/// At most a limited number of one group works at a time: an authority that answers slowly delays its own workers and no others. So does
+/// At most a limited number of one group works at a time: a server that answers slowly delays its own workers and no others. So does
 /// a bounded number of all, apart from the few that each group may have in any case. Groups that wait for others take turns.
 /// Those of a group go by urgency, then in the order in which they were woken.
 struct WorkSchedule<ID: Hashable & Sendable, Group: Hashable & Sendable>: Sendable {

@@ -5,17 +5,17 @@ package protocol DeviceLoginFlow: Sendable {
     /// Asks for a code.
     func begin(nonce: String, at now: Moment) -> Result<TokenRequest, GatewayProblem>
 
-    /// What the authority answered to that.
+    /// What the authorization server answered to that.
     func code(in reply: TokenReply, at now: Moment) -> Result<DeviceCode, GatewayProblem>
 
     /// Asks for the token.
     func poll(_ code: DeviceCode, nonce: String, at now: Moment) -> Result<TokenRequest, GatewayProblem>
 
-    /// What the authority answered to that.
+    /// What the authorization server answered to that.
     func interpret(_ reply: TokenReply, at now: Moment) -> DeviceLoginStep
 }
 
-/// What an authority gave for a login on another device.
+/// What an authorization server gave for a login on another device.
 package struct DeviceCode: Hashable, Sendable {
     /// Proves that the token is asked for by the program that asked for the code.
     package let deviceCode: Secret
@@ -47,7 +47,7 @@ package enum DeviceLoginStep: Hashable, Sendable {
     case refused(GatewayProblem, reason: String)
 }
 
-/// When the gateway asks for the token of a login on another device, and when that login ends (RFC 8628 section 3.5).
+/// When the gateway asks for the token of a login on another device, and when that login expires (RFC 8628 section 3.5).
 package struct DevicePolling: Hashable, Sendable {
     package enum Event: Hashable, Sendable {
         case started
@@ -139,7 +139,7 @@ package struct DevicePolling: Hashable, Sendable {
             return End(problem: problem, reason: "timeout", code: nil)
         }
         var problem = lastFailure.problem
-        problem.detail += " The time for the code ended meanwhile. \(Self.advice)"
+        problem.detail += " The code has expired in the meantime. \(Self.advice)"
         return End(problem: problem, reason: lastFailure.reason, code: lastFailure.code)
     }
 }

@@ -4,7 +4,7 @@ package import GatewayHTTP
 ///
 /// The caller opens the page, waits for the answer (a redirect to a listener, or a paste), and sends the request.
 package protocol LoginFlow: Sendable {
-    /// Where the authority sends the browser when the login is done.
+    /// Where the authorization server sends the browser when the login is done.
     var redirect: LoginRedirect { get }
 
     /// The address of the page that the browser opens. Holds the attempt's state: it is for the person alone.
@@ -14,21 +14,21 @@ package protocol LoginFlow: Sendable {
     /// it, and whatever comes later is not its answer.
     func read(_ answer: LoginAnswer, of attempt: LoginAttempt, at now: Moment) -> LoginStep
 
-    /// What the authority answered to ``LoginStep/exchange(_:)``.
+    /// What the authorization server answered to ``LoginStep/exchange(_:)``.
     func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure>
 }
 
 package enum LoginAnswer: Hashable, Sendable {
     /// The address that the browser was sent to, as a listener received it.
     case redirect(String)
-    /// What a person copied: that address, or where an authority shows it the code alone.
+    /// What a person copied: that address, or where an authorization server shows it the code alone.
     case pasted(String)
 
     package static let limitBytes = 16 << 10
 }
 
 package enum LoginStep: Hashable, Sendable {
-    /// Ask the authority for the token.
+    /// Ask the authorization server for the token.
     case exchange(TokenRequest)
     /// The answer held the token itself.
     case token(TokenSet)
@@ -47,7 +47,7 @@ package enum LoginStep: Hashable, Sendable {
 package struct LoginAttempt: Hashable, Sendable {
     /// Comes back with the answer (RFC 6749 §10.12): 258 random bits.
     package let state: Secret
-    /// Proves to the authority that the same program began the login and exchanges the code (RFC 7636 §4.1): 258
+    /// Proves to the authorization server that the same program began the login and exchanges the code (RFC 7636 §4.1): 258
     /// random bits.
     package let verifier: Secret
     /// See ``GrantAttempt/nonce``.
@@ -120,12 +120,12 @@ package struct LoginParameters: Sendable {
 package enum LoginRefusal: Error, Hashable, Sendable {
     /// Neither an address nor a code.
     case unreadable
-    /// An address, but not the one that the authority was told to send the browser to.
+    /// An address, but not the one that the authorization server was told to send the browser to.
     case elsewhere(expected: String)
     case wrongState
     case missingState
     case wrongIssuer
-    /// The authority's `error`, from the allow-list.
+    /// The authorization server's `error`, from the allow-list.
     case denied(String)
     /// Neither a code nor an error.
     case incomplete(missing: String)
@@ -165,27 +165,27 @@ package enum LoginRefusal: Error, Hashable, Sendable {
     package var words: String {
         switch self {
         case .unreadable:
-            "This is neither the address that the browser ended on nor a code."
+            "This is neither the address where the browser ended up nor a code."
         case .elsewhere(let expected):
-            "The browser ended on another address than expected: it has to begin with \(expected)."
+            "The browser ended up at a different address than expected: it must begin with \(expected)."
         case .wrongState:
-            "The answer does not belong to the login that was begun here (wrong state): it is from an older attempt, or"
+            "The response does not belong to the login that was started here (wrong state): it is from an earlier attempt, or"
                 + " somebody else sent it."
         case .missingState:
-            "The answer does not belong to the login that was begun here (no state): somebody else sent it, or the address was"
+            "The response does not belong to the login that was started here (no state): somebody else sent it, or the address was"
                 + " not copied whole, in one line."
         case .wrongIssuer:
-            "The answer names another authority than the issuer of the configuration, or none."
+            "The response does not name the issuer in the configuration."
         case .denied("access_denied"):
-            "The login was denied at the authority (access_denied)."
+            "The login was denied at the authorization server (access_denied)."
         case .denied("other"):
-            "The authority refused the login with an error of its own."
+            "The authorization server refused the login with an unknown error code."
         case .denied(let code):
-            "The authority refused the login (\(code)): check client_id, redirect_uri and scopes."
+            "The authorization server refused the login (\(code)): check client_id, redirect_uri and scopes."
         case .incomplete(let missing):
-            "There is no \(missing) in the address that the browser ended on."
+            "There is no \(missing) in the address where the browser ended up."
         case .addressNeeded:
-            "Without PKCE a code alone is not enough: paste the whole address that the browser ended on."
+            "Without PKCE a code alone is not enough: paste the whole address where the browser ended up."
         }
     }
 }

@@ -1,6 +1,6 @@
 import GatewayHTTP
 
-/// Where an authority sends the browser after the login (RFC 6749 §3.1.2): told to the authority, compared exactly.
+/// Where an authorization server sends the browser after the login (RFC 6749 §3.1.2). The server is sent it, and compares it exactly.
 package enum LoginRedirect: Hashable, Sendable {
     /// An address of this machine; a listener waits there for as long as the login lasts (RFC 8252 §7.3).
     case loopback(LoopbackRedirect)
@@ -60,7 +60,7 @@ package enum LoginRedirect: Hashable, Sendable {
         }
     }
 
-    /// The URI that is sent to the authority.
+    /// The URI that is sent to the authorization server.
     ///
     /// - Parameter port: The listener's, for a redirect to any port; without a meaning for others.
     package func uri(port: Int) -> String {

@@ -48,7 +48,7 @@ package struct StorageHealth: Hashable, Sendable {
             blocks = isBlocking
             reasons.append("the audit log is full, so \(effect): \(room.explanation(of: .limit))")
         } else if let shortage = room.shortage(for: .traffic) {
-            let what = "failed requests, denials and uses are not recorded any more"
+            let what = "failed requests, denials and uses are no longer recorded"
             reasons.append("the audit log is almost full, so \(what): \(room.explanation(of: shortage))")
         }
         if let unshipped, let failure = unshipped.failure {
@@ -64,10 +64,10 @@ package struct StorageHealth: Hashable, Sendable {
         }
         if let auditLoss {
             let rows = auditLoss.lostTo > 0 ? "rows up to \(auditLoss.lostTo) are lost" : "what it held is lost"
-            reasons.append("the audit log was gone and was started again at \(auditLoss.at.rfc3339): \(rows)")
+            reasons.append("the audit log was missing and was created again at \(auditLoss.at.rfc3339): \(rows)")
         }
         if let missingKey {
-            let what = "Without it a start begins with nothing, once the databases of this gateway are moved away"
+            let what = "Without it, the gateway starts only with new, empty databases, after you move the old ones away"
             reasons.append("the installation key \(missingKey) is gone; put it back. \(what)")
         }
         if let tokenFailure {

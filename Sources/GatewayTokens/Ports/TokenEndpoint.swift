@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// Sends one request to an authority: verified TLS, no redirects, bounded answer, one deadline for the whole of it.
+/// Sends one request to an authorization server: verified TLS, no redirects, bounded answer, one deadline for the whole of it.
 ///
 /// A call passes up to four of them, the outermost first. Each knows something that the others must not, and each is left out
 /// where it is not needed, so they are a chain and not one type:

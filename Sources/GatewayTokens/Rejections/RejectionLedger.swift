@@ -21,8 +21,8 @@ package import GatewayHTTP
 /// - A token that lived for a minute and was accepted there is renewed at no client's expense, once per half of its life for the whole
 ///   credential: it was revoked, and a single client may meet all revocations. The next one waits longer until the same request was
 ///   accepted with the newer token. If that is rejected as well, the client pays after all, and on this path no further one is free.
-/// - The client that paid gets it back if the authority was not asked for it: another gateway had renewed the token, an operator
-///   had brought one, or a renewal was under way. Authorities that end the older token with each renewal would use up a budget otherwise.
+/// - The client that paid gets it back if the authorization server was not asked for it: another gateway had renewed the token, an operator
+///   had brought one, or a renewal was under way. Servers that end the older token with each renewal would use up a budget otherwise.
 /// - A rejection of a generation that is known to be replaced or rejected causes nothing, so it counts and costs nothing: the
 ///   request is sent again with the newer token.
 package struct RejectionLedger: Sendable {
@@ -73,7 +73,7 @@ package struct RejectionLedger: Sendable {
         /// How long a token has to live for its renewal to be free.
         var freeLife: Duration = .seconds(60)
         /// From one that is free to the next, whatever the token's life: a path that answers 200, 401, 200 must not buy renewals that a
-        /// credential's calls of an hour, or the authority, would pay for.
+        /// credential's calls of an hour, or the authorization server, would pay for.
         var freeInterval: Duration = .seconds(300)
         /// How long none is free after one of which is not known that it was a revocation.
         var freePause: Duration = .seconds(600)
@@ -245,7 +245,7 @@ package struct RejectionLedger: Sendable {
     /// There is a token of this generation now.
     package mutating func replaced(by generation: Int, at now: MonotonicTime) { learn(of: generation, at: now) }
 
-    /// The authority was asked, or may have been: what was paid is spent.
+    /// The authorization server was asked, or may have been: what was paid is spent.
     package mutating func wasAsked() { payment = nil }
 
     /// No call follows from a rejection of this generation or an older one, so the client that paid gets it back.

@@ -78,7 +78,7 @@ package final class RejectionRecord: Sendable {
 
     /// There is a token of this generation now.
     ///
-    /// - Parameter isOwn: The authority was asked for it here. Otherwise, no rejection here has caused it.
+    /// - Parameter isOwn: The authorization server was asked for it here. Otherwise, no rejection here has caused it.
     package func replaced(by generation: Int, isOwn: Bool, at now: MonotonicTime) {
         ledger.withLock {
             $0.replaced(by: generation, at: now)
@@ -86,7 +86,7 @@ package final class RejectionRecord: Sendable {
         }
     }
 
-    /// A call brought no token. The authority may have been asked, so what was paid stays paid.
+    /// A call brought no token. The authorization server may have been asked, so what was paid stays paid.
     package func failed() { ledger.withLock { $0.wasAsked() } }
 
     /// No call was begun because of the rejection of this generation: one was under way already, or calls have a pause.

@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// Where a statement about the gateway is, which others sign and replace before it ends (RFC 7521 section 4.2): the token
+/// Where a statement about the gateway is, which others sign and replace before it expires (RFC 7521 section 4.2): the token
 /// of a workload identity.
 package enum AssertionSource: Hashable, Sendable {
     /// The absolute path of a file, such as the token of a Kubernetes service account.
@@ -21,7 +21,9 @@ package enum AssertionSource: Hashable, Sendable {
         var content = content
         if content.last == UInt8(ascii: "\n") { content.removeLast() }
         if content.last == UInt8(ascii: "\r") { content.removeLast() }
-        guard let token = Self.token(content) else { throw missing("it does not hold one token in visible ASCII") }
+        guard let token = Self.token(content) else {
+            throw missing("it does not contain exactly one token in visible ASCII")
+        }
         return token
     }
 
@@ -30,10 +32,10 @@ package enum AssertionSource: Hashable, Sendable {
         guard reply.status == 200 else {
             var advice = ""
             if case .service(let service) = self, [401, 403].contains(reply.status) { advice = "; \(service.advice)" }
-            throw missing("it answers with status \(reply.status)\(advice)")
+            throw missing("it responded with status \(reply.status)\(advice)")
         }
         guard let text = reply.document?["value"]?.string, let token = Self.token(Array(text.utf8)) else {
-            throw missing("its answer has no token in \"value\"")
+            throw missing("its response has no token in \"value\"")
         }
         return token
     }

@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// What an authority said when it gave no token, for operators alone: printable, bounded, and without secrets.
+/// What an authorization server said when it gave no token, for operators alone: printable, bounded, and without secrets.
 ///
 /// A client is told only a code of ``OAuthErrorCode``.
 package struct AuthorityError: Hashable, Sendable, Codable {
@@ -20,7 +20,7 @@ package struct AuthorityError: Hashable, Sendable, Codable {
     package var code: String?
     /// At most 256 characters.
     package var description: String?
-    /// `error_uri`: the authority's page about the error.
+    /// `error_uri`: the authorization server's page about the error.
     package var uri: String?
     package var format: Format?
 
@@ -79,7 +79,7 @@ extension AuthorityError {
         }
     }
 
-    /// What stands in the token members of the answer: its words may repeat that as well. Some authorities write there what is
+    /// What stands in the token members of the answer: its words may repeat that as well. Some authorization servers write there what is
     /// wrong, such as `"refresh_token":"is invalid"`; that is no secret.
     private static func tokens(in reply: TokenReply) -> [Secret] {
         ["access_token", "refresh_token", "id_token"].compactMap { reply.document?[$0]?.string }
@@ -188,7 +188,7 @@ extension JSONValue {
 }
 
 extension AuthorityError {
-    /// What the authority wrote into the address that it sent the browser to (RFC 6749 section 4.1.2.1).
+    /// What the authorization server wrote into the address that it sent the browser to (RFC 6749 section 4.1.2.1).
     ///
     /// - Parameter secrets: What it must not repeat.
     /// - Returns: nil when it names no error.
@@ -209,11 +209,10 @@ extension AuthorityError {
     }
 }
 
-/// Error codes of authorities that may be repeated in logs, the audit table and problem documents.
+/// Error codes of authorization servers that may be repeated in logs, the audit table and problem documents.
 ///
 /// RFC 6749 §4.1.2.1 and §5.2, RFC 6750 §3.1, RFC 8628 §3.5, RFC 8693 §2.2.2, OpenID Connect Core §3.1.2.6, and those that
-/// Box, GitHub and other authorities add. Anything else an
-/// authority sends is `other`: its text is not ours to repeat.
+/// some servers add. Anything else is `other`, because it could contain a secret.
 package enum OAuthErrorCode {
     package static let known: Set<String> = [
         "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",

@@ -1,10 +1,10 @@
 package import GatewayHTTP
 
-/// Makes what an authority wrote fit for operators: one printable line, bounded, without secrets.
+/// Makes what an authorization server wrote fit for operators: one printable line, bounded, without secrets.
 ///
-/// Authorities repeat what they were sent, and they write tokens into sentences. Three rules apply:
+/// Authorization servers repeat what they were sent, and they write tokens into sentences. Three rules apply:
 /// - A secret of the request is hidden wherever it stands, also percent-encoded, in base64 or in another case. So is a long part of it:
-///   authorities cut what they repeat.
+///   authorization servers cut what they repeat.
 /// - A run of 20 or more characters that tokens are made of is hidden, unless it reads like words or is the number of a trace.
 /// - What stands behind a name such as `token=` or `password` is hidden if it looks like a secret.
 ///

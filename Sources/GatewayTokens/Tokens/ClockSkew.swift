@@ -1,13 +1,13 @@
 package import GatewayHTTP
 
-/// How far an authority's clock is from ours, by the `Date` of its answers (RFC 9110 section 6.6.1).
+/// How far an authorization server's clock is from ours, by the `Date` of its answers (RFC 9110 section 6.6.1).
 package enum ClockSkew {
     /// A difference of this or more is reported: signed assertions are refused, and the expiry of tokens is misjudged.
     fileprivate static let notableSeconds = 5
     /// Below this they agree again.
     fileprivate static let settledSeconds = 3
 
-    /// The authority's clock minus ours.
+    /// The authorization server's clock minus ours.
     ///
     /// `Date` has whole seconds, and the moment within the call is unknown. A difference that this explains counts as 0.
     ///
@@ -29,17 +29,17 @@ package enum ClockSkew {
     package static func advice(_ seconds: Int) -> String? {
         guard seconds.magnitude >= notableSeconds else { return nil }
         return
-            "The clock of this machine is \(words(seconds))'s. Signed assertions (JWT) may be refused, and the ends of tokens"
-            + " are misjudged. Set the clock: timedatectl set-ntp true"
+            "This machine's clock is \(words(seconds))'s. Signed assertions (JWT) may be refused, and the expiry of tokens"
+            + " is misjudged. Set the clock: timedatectl set-ntp true"
     }
 
-    /// Where our clock is: `8 s behind the authority`.
+    /// Where our clock is: `8 s behind the authorization server`.
     package static func words(_ seconds: Int) -> String {
-        "\(seconds.magnitude) s \(seconds > 0 ? "behind" : "ahead of") the authority"
+        "\(seconds.magnitude) s \(seconds > 0 ? "behind" : "ahead of") the authorization server"
     }
 }
 
-/// What is known about the clocks of authorities, and what people were told about them.
+/// What is known about the clocks of authorization servers, and what people were told about them.
 struct ClockSkewRecord: Sendable {
     /// What a measurement changes for people.
     enum Change: Hashable, Sendable {
@@ -54,7 +54,7 @@ struct ClockSkewRecord: Sendable {
         var told: Int?
     }
 
-    /// How many authorities are kept: more than a configuration has.
+    /// How many authorization servers are kept: more than a configuration has.
     static let limit = 1024
 
     private var entries: [Origin: Entry] = [:]
@@ -81,7 +81,7 @@ struct ClockSkewRecord: Sendable {
         return (seconds - told).magnitude >= ClockSkew.notableSeconds ? .differs : nil
     }
 
-    /// The largest of these authorities; nil when it is unknown, or when the clocks agree.
+    /// The largest of these authorization servers; nil when it is unknown, or when the clocks agree.
     func seconds(of authorities: some Sequence<Origin>) -> Int? {
         let known = authorities.compactMap { entries[$0]?.seconds }.filter { $0 != 0 }
         return known.max { $0.magnitude < $1.magnitude }

@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// A token that an operator brings: what an authority answered (RFC 6749 §5.1), or the bare access token.
+/// A token that an operator brings: what an authorization server answered (RFC 6749 §5.1), or the bare access token.
 package struct ImportedToken: Hashable, Sendable {
     /// nil when only the token that renews is known.
     package let access: Secret?

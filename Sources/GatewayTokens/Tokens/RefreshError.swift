@@ -1,23 +1,23 @@
 import GatewayHTTP
 
-/// What an answer to a refresh means when it brings no token.
+/// What the response to a refresh means if it has no token.
 ///
-/// The code of the error decides before the status, because authorities send the same code with different statuses.
+/// The error code decides before the status, because servers send the same code with different statuses.
 package enum RefreshError: Hashable, Sendable {
-    /// The authority does not accept the refresh token any more.
+    /// The server no longer accepts the refresh token.
     case refused
-    /// As ``refused``, and only a person satisfies the authority: a password in the configuration must not stand in.
+    /// Like ``refused``, but only a person can log in again: a password in the configuration must not be used instead.
     case personNeeded
-    /// The authority is busy.
+    /// The server is busy.
     case transient
     /// The client or the address is wrong. The refresh token may be valid.
     case configuration
-    /// The request is wrong. Where the same request has worked before, the refresh token may have ended.
+    /// The request is wrong. If the same request has worked before, the refresh token may have expired.
     case request
-    /// Any other 4xx. A firewall or a portal may have answered in the authority's place.
+    /// Any other 4xx. A firewall or a portal may have answered instead of the server.
     case suspect
 
-    /// nil for a 2xx that reports no error: it has no `error`, a harmless one, or one beside an access token that is no known code.
+    /// nil for a 2xx that reports no error: it has no `error`, a harmless one, or an access token and an `error` that is no known code.
     package init?(_ reply: TokenReply) {
         if (200..<300).contains(reply.status), !Self.hasError(reply.document) || Self.ignoresError(in: reply) {
             return nil
@@ -40,7 +40,7 @@ package enum RefreshError: Hashable, Sendable {
         return !hasKnownCode && !namesRefreshToken(reply)
     }
 
-    /// Some authorities send the member with every answer, as one of these values.
+    /// Some servers send the member with every response, as one of these values.
     private static func hasError(_ answer: JSONValue?) -> Bool {
         switch answer?["error"] {
         case nil, .null?, .bool(false)?, .string("")?: false
@@ -50,7 +50,7 @@ package enum RefreshError: Hashable, Sendable {
     }
 
     /// - Parameters:
-    ///   - status: The status of the answer. A 2xx is here because its body has an `error`, as GitHub sends it.
+    ///   - status: The status of the answer. A 2xx is here because its body has an `error`; some servers report errors this way.
     ///   - code: In lower case; nil when the answer has none.
     package init(status: Int, code: String?) {
         if Self.isTransient(status) {
@@ -77,7 +77,7 @@ package enum RefreshError: Hashable, Sendable {
     /// Whether the answer blames what the configuration holds, so that no password was judged.
     package var blamesConfiguration: Bool { self == .configuration || self == .request }
 
-    /// Whether the answer says that the refresh token is worth nothing.
+    /// Whether the response says that the refresh token is no longer valid.
     package var endsRefreshToken: Bool { self == .refused || self == .personNeeded }
 
     static func isTransient(_ status: Int) -> Bool {
@@ -91,10 +91,10 @@ package enum RefreshError: Hashable, Sendable {
 // MARK: The code of an error
 
 extension RefreshError {
-    /// The code that an answer holds: `error`, or what authorities send in its place.
+    /// The code in a response: `error`, or what servers send instead.
     ///
-    /// A code that asks for a person comes first, because Microsoft sends it as `suberror` beside `invalid_grant`. A code that
-    /// is listed comes before one that is not.
+    /// A code that asks for a person comes first, because it may be the `suberror` of an `invalid_grant`. A listed code comes
+    /// before one that is not listed.
     package static func code(in reply: TokenReply) -> String? {
         let codes = candidates(in: reply).map { $0.lowercased() }
         return codes.first(where: needingPersonCodes.contains) ?? codes.first { meaning(of: $0) != nil } ?? codes.first
@@ -105,7 +105,7 @@ extension RefreshError {
         guard let answer = reply.document else { return [challenge].compactMap(\.self) }
         let nested = [answer["error"], answer["errors"]?.first].compactMap(\.self)
         let members = ["error", "code", "error_code", "suberror"].map { answer[$0] } + nested.flatMap(named)
-        // Often no code but a sentence, or the word "error". HubSpot has a code in `status`.
+        // `message` often holds a sentence, or the word "error". `status` may hold a code.
         let messages = ([answer] + nested).map { $0["message"] } + [answer["status"]]
         let codes = (members.map { $0?.string } + [challenge]).compactMap(\.self).filter(isCode)
         return codes + messages.compactMap { $0?.string }.filter { meaning(of: $0.lowercased()) != nil }
@@ -115,7 +115,7 @@ extension RefreshError {
         ["code", "error", "errorType", "type", "status"].map { error[$0] }
     }
 
-    /// A sentence is no code.
+    /// Whether this is a code and not a sentence.
     private static func isCode(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in
@@ -137,7 +137,7 @@ extension RefreshError {
 
     private static let needingPersonCodes: Set<String> = ["mfa_required", "interaction_required", "consent_required"]
 
-    /// RFC 6749 §5.2, RFC 6750 §3.1, RFC 8628 §3.5; then GitHub, Box, Firebase and others.
+    /// RFC 6749 §5.2, RFC 6750 §3.1, RFC 8628 §3.5; then codes of other servers.
     private static let refusedCodes: Set<String> = [
         "invalid_grant", "invalid_token", "expired_token", "bad_refresh_token", "bad_verification_code",
         "token_expired", "token_revoked", "token_inactive", "refresh_token_expired", "refresh_token_revoked",
@@ -152,7 +152,7 @@ extension RefreshError {
         "timeout",
     ]
 
-    /// The authority does not know the client, or does not accept how it authenticates.
+    /// The server does not know the client, or does not accept how it authenticates.
     package static let clientAuthenticationCodes: Set<String> = [
         "invalid_client", "incorrect_client_credentials", "invalid_client_id", "bad_client_secret",
     ]
@@ -167,32 +167,16 @@ extension RefreshError {
 // MARK: The words of an error
 
 extension RefreshError {
-    /// What authorities write about a refresh token that has ended, beside a code or a status that says something else: lower case,
-    /// words with one space between them. Each has a source.
+    /// What servers write about an invalid refresh token next to a code or status that says something else: lower case, words with
+    /// one space between them. `RefreshErrorTests` has the source of each.
     ///
-    /// "Missing parameters: refresh_token" (github.com/lukasolson/fitbit-node/issues/7) is about the request and must fit none.
-    private static let refusals: [(words: String, source: String)] = [
-        // unauthorized_client, status 403: "refresh_token is invalid".
-        ("refresh token is invalid", "Atlassian: github.com/raycast/extensions/issues/11836"),
-        // invalid_request: "The refresh_token is invalid."
-        ("refresh token is invalid", "DeviantArt: github.com/wix-incubator/DeviantArt-API/issues/58"),
-        // invalid_request: "Invalid \"refresh_token\" in request."
-        ("invalid refresh token", "Authlib: github.com/lepture/authlib/issues/112"),
-        // "missing or invalid refresh token".
-        ("invalid refresh token", "HubSpot: github.com/supaglue-labs/supaglue/pull/1935"),
-        // "Refresh token invalid: …".
-        ("refresh token invalid", "Fitbit: github.com/aarondcoleman/Fitbit.NET/issues/320"),
-        // `field` and `code` of an error: "refresh_token", "invalid".
-        ("refresh token invalid", "Strava: github.com/dreeveapp/dreeve/issues/1449"),
-        // "Refresh token not found: …".
-        ("refresh token not found", "Intuit: github.com/intuit/oauth-jsclient/issues/77"),
-        // "AADSTS700082: The refresh token has expired due to inactivity."
-        ("refresh token has expired", "Microsoft: github.com/blobfile/blobfile/issues/93"),
-        // "Refresh token exceeded inactivity timeout".
-        ("refresh token exceeded", "Bluesky: github.com/ChimeHQ/OAuthenticator/issues/23"),
+    /// "Missing parameters: refresh_token" is about the request and must not match.
+    private static let refusals = [
+        "refresh token is invalid", "invalid refresh token", "refresh token invalid", "refresh token not found",
+        "refresh token has expired", "refresh token exceeded",
     ]
 
-    /// Looked for in what is shown to operators as well; nothing of it is repeated here.
+    /// Searches the members that operators are shown. Nothing of them is repeated here.
     private static func namesRefreshToken(_ reply: TokenReply) -> Bool {
         guard let answer = reply.document else { return false }
         let errors = [answer, answer["error"], answer["errors"]?.first].compactMap(\.self)
@@ -202,11 +186,11 @@ extension RefreshError {
         }
         return texts.compactMap(\.self).contains { text in
             let words = " \(words(of: text)) "
-            return refusals.contains { words.contains(" \($0.words) ") }
+            return refusals.contains { words.contains(" \($0) ") }
         }
     }
 
-    /// How much of a text is read.
+    /// How many characters of a string are read.
     private static let readLimit = 1024
 
     private static func words(of text: String) -> String {

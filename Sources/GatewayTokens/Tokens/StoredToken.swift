@@ -14,12 +14,12 @@ package struct StoredToken: Hashable, Sendable {
     package var isUnproven = false
     /// The upstream rejected this generation, so it must not be injected again after a restart.
     package var isRejected: Bool
-    /// Revoked, or no longer known to the authority: it holds no secret any more, and keeps the token of the
+    /// Revoked, or no longer known to the authorization server: it holds no secret any more, and keeps the token of the
     /// configuration from being taken up again.
     package var isRevoked: Bool
     /// It was restored from a backup, so its refresh token may have been spent since. The next token does not have the mark.
     package var isRestored = false
-    /// What the authority has said of a refresh token; see ``knownRefusal``.
+    /// What the authorization server has said of a refresh token; see ``knownRefusal``.
     package var refusal: RefreshTokenRefusal?
 
     package init(
@@ -46,7 +46,7 @@ package struct StoredToken: Hashable, Sendable {
             || rotates && isRestored && token.refreshToken != nil
     }
 
-    /// The authority's refusal of the refresh token; nil while it has not refused it.
+    /// The authorization server's refusal of the refresh token; nil while it has not refused it.
     package var knownRefusal: RefreshTokenRefusal? {
         refusal.flatMap { $0.refreshToken == token.refreshToken ? $0 : nil }
     }
@@ -79,7 +79,7 @@ package struct RotationAttempt: Hashable, Sendable {
     }
 }
 
-/// The authority does not accept the stored refresh token any more. Gateways that find this with it do not send it by themselves.
+/// The server does not accept the stored refresh token any more. Gateways that find this with it do not send it by themselves.
 package struct RefreshTokenRefusal: Hashable, Sendable {
     /// The one that was refused. With any other one in the record, the refusal means nothing.
     package let refreshToken: Secret

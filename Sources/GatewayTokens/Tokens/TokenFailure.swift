@@ -5,7 +5,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package enum Class: Hashable, Sendable {
         /// Try again with back-off; a live token is still served.
         case transient(retryAfter: Duration?)
-        /// A firewall or a portal may have answered in the authority's place. The refresh token is kept and tried again.
+        /// A firewall or a portal may have answered in the authorization server's place. The refresh token is kept and tried again.
         case suspect
         /// No further calls until the configuration, the secret or the login changes, unless ``isRetried``.
         case terminal
@@ -25,9 +25,9 @@ package struct TokenFailure: Error, Hashable, Sendable {
     package private(set) var reason: String
     /// What a person has to do, without a full stop, where more is known than the kind says.
     package private(set) var remedy: String?
-    /// What the authority said; for operators alone.
+    /// What the authorization server said; for operators alone.
     package var authorityError: AuthorityError?
-    /// Drop the stored token: the authority no longer knows it.
+    /// Drop the stored token: the authorization server no longer knows it.
     package var clearsToken: Bool
     /// A failure that waits for a person, and that the gateway all the same tries again by itself, in growing intervals.
     ///
@@ -48,7 +48,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
             }
     }
 
-    /// The same failure with another text, and another command for the person who has to act.
+    /// This failure with another detail, and another command to run.
     package func replacing(detail: String, command: String?) -> TokenFailure {
         var changed = self
         changed.problem.detail = detail
@@ -89,7 +89,7 @@ extension TokenFailure {
         }
     }
 
-    /// The authority does not accept the refresh token any more, as ``RefreshError/endsRefreshToken`` says of an answer.
+    /// The authorization server does not accept the refresh token any more, as ``RefreshError/endsRefreshToken`` says of an answer.
     package var endsRefreshToken: Bool {
         switch `class` {
         case .transient, .suspect, .loginLikely: false
@@ -116,11 +116,11 @@ extension TokenFailure {
         return escalated
     }
 
-    /// The problem with the authority's words, for the answer to an operator. No client is sent it.
+    /// The problem with the authorization server's words, for the answer to an operator. No client is sent it.
     var operatorProblem: GatewayProblem {
         guard let said = authorityError?.description else { return problem }
         var quoting = problem
-        quoting.detail += " The authority said: \(said)"
+        quoting.detail += " The authorization server said: \(said)"
         return quoting
     }
 
@@ -151,7 +151,7 @@ extension TokenFailure {
         case .terminal:
             guard problem.kind == .credentialMisconfigured, problem.command == nil else { return self }
             if let wrong = blamedSetting {
-                // The same request would get the same answer.
+                // The same request would get the same response.
                 var advised = adding(advice: ways, command: GatewayCommand.line("reload"))
                 advised.remedy = "Correct \(wrong) in the configuration file, then reload"
                 return advised
@@ -186,7 +186,7 @@ extension TokenFailure {
 
     private var ways: String {
         let change =
-            "A changed configuration file is taken up by itself, and a changed secret file by `authgateway reload`; a changed"
+            "A changed configuration file is reloaded automatically, a changed secret file by `authgateway reload`; a changed"
             + " environment variable ({env:}) needs a restart."
         return "\(change) \(retry)"
     }
@@ -200,9 +200,9 @@ extension TokenFailure {
 
 /// What an answer without a token means.
 extension TokenFailure {
-    /// An answer to a refresh that no authority is known to give.
+    /// An answer to a refresh that no authorization server is known to give.
     ///
-    /// - Parameter authority: As a sentence begins: `Box`, `The authority`.
+    /// - Parameter authority: As a sentence begins: `Box`, `The authorization server`.
     package init(suspect reply: TokenReply, from authority: String) {
         let code = OAuthErrorCode.allowListed(RefreshError.code(in: reply))
         self.init(
@@ -216,7 +216,7 @@ extension TokenFailure {
         )
     }
 
-    /// A refusal of a request that has worked before. Only a person can tell whether the login has ended or the configuration is
+    /// A refusal of a request that has worked before. Only a person can tell whether the login has expired or the configuration is
     /// wrong, so the text names both, the login first.
     ///
     /// - Parameters:
@@ -237,9 +237,9 @@ extension TokenFailure {
     /// An answer that says nothing about the credential: a later one may bring the token.
     ///
     /// - Parameters:
-    ///   - authority: As a sentence begins: `Box`, `The authority`.
+    ///   - authority: As a sentence begins: `Box`, `The authorization server`.
     ///   - code: An OAuth error code from the allow-list.
-    ///   - wait: How long the authority wants to be left alone.
+    ///   - wait: How long the authorization server wants to be left alone.
     package static func transient(authority: String, status: Int, code: String? = nil, wait: Duration?) -> TokenFailure
     {
         TokenFailure(
@@ -294,12 +294,13 @@ extension TokenFailure {
                         + " it should answer without Content-Encoding, or with gzip."
                 } ?? "\(place) sent a response that is not valid HTTP."
         case .unsendable:
-            let detail = "The token request of \(credential) cannot be written as HTTP: does a value hold a line break?"
+            let detail =
+                "The token request of \(credential) cannot be written as HTTP: does a value contain a line break?"
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
             return
         case .missingAssertion:
             let missing = failure.missingAssertion
-            let reason = missing.map { "\($0.place): \($0.reason)" } ?? "it is not there"
+            let reason = missing.map { "\($0.place): \($0.reason)" } ?? "it is missing"
             let detail = "The assertion of \(credential) cannot be read: \(reason)."
             self.init(
                 .transient(retryAfter: nil),
@@ -314,8 +315,8 @@ extension TokenFailure {
     private static func detail(of error: GatewayProblem.HopError?, at place: String) -> String {
         switch error {
         case .certificateUntrusted:
-            "The certificate of \(place) is not trusted. If its CA is your own, add it to this machine's (update-ca-certificates)."
-        case .certificateNamesOther: "The certificate of \(place) does not name this host."
+            "The certificate of \(place) is not trusted. If it comes from your own CA, add that CA to this machine's (update-ca-certificates)."
+        case .certificateNamesOther: "The certificate of \(place) is for another host."
         case .handshakeTimeout: "\(place) did not finish the TLS handshake in time."
         case .handshakeFailed: "\(place) does not speak TLS on this port."
         default: "The TLS handshake with \(place) failed."
@@ -336,7 +337,8 @@ extension TokenFailure {
     }
 
     static func endless(credential: String) -> TokenFailure {
-        let detail = "The authority of \(credential) led on for \(GrantAttempt.maximumSteps) answers without a token."
+        let detail =
+            "The authorization server of \(credential) sent \(GrantAttempt.maximumSteps) responses without a token."
         return TokenFailure(
             .transient(retryAfter: nil),
             problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)
@@ -344,7 +346,8 @@ extension TokenFailure {
     }
 
     static func deadOnArrival(credential: String) -> TokenFailure {
-        let detail = "The token that the authority issued for \(credential) has expired already; are both clocks right?"
+        let detail =
+            "The token that the authorization server issued for \(credential) has already expired; are both clocks right?"
         return TokenFailure(
             .transient(retryAfter: nil),
             problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)

@@ -1,14 +1,14 @@
 package import GatewayHTTP
 
-/// What a keeper does with its token for an operator, between two calls of the authority.
+/// What a keeper does with its token for an operator, between two calls of the authorization server.
 ///
 /// Locks are not among these: they hold at once (``TokenKeeper/change(isLocked:)``).
 package enum TokenOperation: Sendable {
     /// Renews now, whatever the age of the token.
     case refresh
-    /// Has the authority forget the token, then forgets it here.
+    /// Has the authorization server forget the token, then forgets it here.
     case revoke
-    /// Forgets the token here and in the store; the authority is not told. What the configuration holds counts again.
+    /// Forgets the token here and in the store; the authorization server is not told. What the configuration holds counts again.
     case clear
     /// Takes this token in place of any other.
     case `import`(ImportedToken)

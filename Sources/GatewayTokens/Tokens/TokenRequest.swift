@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// One request to an authority, described as a value; a ``TokenEndpoint`` sends it.
+/// One request to an authorization server, described as a value; a ``TokenEndpoint`` sends it.
 package struct TokenRequest: Hashable, Sendable {
     /// How long a call may take, all its requests together.
     package static let longestCall: Duration = .seconds(15)
@@ -82,7 +82,7 @@ package struct TokenReply: Hashable, Sendable {
     package let fields: [Field]
     /// At most 1 MiB; a longer answer is a ``TokenTransportFailure``.
     package let body: [UInt8]
-    /// The authority's clock minus ours; nil when it was not measured. See ``ClockSkew``.
+    /// The authorization server's clock minus ours; nil when it was not measured. See ``ClockSkew``.
     package var clockSkewSeconds: Int?
 
     package struct Field: Hashable, Sendable {

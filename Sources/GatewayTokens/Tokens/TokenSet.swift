@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// What an authority handed out: the token for upstreams and, for two-token grants, the one that renews it.
+/// What an authorization server handed out: the token for upstreams and, for two-token grants, the one that renews it.
 ///
 /// The other words for a token, in the order of its way:
 ///
@@ -14,19 +14,19 @@ package import GatewayHTTP
 package struct TokenSet: Hashable, Sendable {
     /// The token for upstreams.
     package var access: Secret
-    /// Sent to the authority only: a refresh token (RFC 6749 §1.5), or what renews a session.
+    /// Sent to the authorization server only: a refresh token (RFC 6749 §1.5), or what renews a session.
     package var refreshToken: Secret?
     /// What else the grant wants to keep, by name: goes where the grant says.
     package var extras: [String: Secret]
     /// When the answer that carried it had arrived.
     package var obtainedAt: UnixTime
-    /// nil when the authority did not say: such a token is used until it is rejected.
+    /// nil when the authorization server did not say: such a token is used until it is rejected.
     package var expiresAt: UnixTime?
     /// When ``refreshToken`` ends unless it is used; nil when the authority did not say.
     package var refreshTokenExpiresAt: UnixTime?
     /// Since when ``refreshTokenExpiresAt`` has been as far away as it can be; nil when that is ``obtainedAt``.
     ///
-    /// Some authorities begin the time anew with each renewal, others count down from the login.
+    /// Some authorization servers begin the time anew with each renewal, others count down from the login.
     package var refreshTokenObtainedAt: UnixTime?
 
     package init(

@@ -31,7 +31,7 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var obtainedAt: String?
     package var expiresAt: String?
     package var remainingSeconds: Int?
-    /// When the refresh token ends unless it is used, or a token without a refresh token, RFC 3339; nil when the authority did
+    /// When the refresh token expires unless it is used, or a token without a refresh token, RFC 3339; nil when the server did
     /// not say.
     /// Named as in the JSON of the admin API, `renewal_expires_at`.
     package var renewalExpiresAt: String?
@@ -46,9 +46,9 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var action: String?
     /// Set from the first failed call until a token is obtained, also while a live token is still served.
     package var failing: Failing?
-    /// What the authority said when it last gave no token; kept as long as ``failing``.
+    /// What the authorization server said when it last gave no token; kept as long as ``failing``.
     package var authorityError: AuthorityError?
-    /// The authority's clock minus ours; nil when unknown, or when the clocks agree.
+    /// The authorization server's clock minus ours; nil when unknown, or when the clocks agree.
     package var clockSkewSeconds: Int?
     /// Whether a person can log in for it.
     package var canLogIn = false
@@ -228,7 +228,8 @@ extension UnresolvedFailure {
             return ("\(page ?? "").", problem.command ?? commands.refresh)
         case .suspect:
             return (
-                "Check whether a firewall, a proxy or a portal answers for the authority; \(sequel).", commands.refresh
+                "Check whether a firewall, a proxy or a portal answers instead of the authorization server; \(sequel).",
+                commands.refresh
             )
         case .transient(let wait?) where failure.authorityError?.status != nil:
             // A call before that is refused, too, and may prolong the wait: no command is given.
@@ -259,7 +260,7 @@ extension UnresolvedFailure {
             (200..<300).contains(status) || (400..<500).contains(status) && ![401, 408, 429].contains(status)
         else { return nil }
         let title = said.description.map { " (\"\($0)\")" } ?? ""
-        return "token_url answered an HTML page\(title) instead of JSON: check token_url, or the proxy in between"
+        return "token_url returned an HTML page\(title) instead of JSON: check token_url, or the proxy in between"
     }
 
     private var check: String? {
@@ -267,7 +268,7 @@ extension UnresolvedFailure {
         // The network works: something answers.
         case .tokenEndpointUnreachable where failure.problem.hopError == .protocolError:
             "Check what answers at the token endpoint's address"
-        case .tokenEndpointUnreachable, .tokenEndpointTimeout: "Check the network and the authority's address"
+        case .tokenEndpointUnreachable, .tokenEndpointTimeout: "Check the network and the token endpoint's address"
         case .auditUnavailable: "Make the audit log writable"
         default: nil
         }

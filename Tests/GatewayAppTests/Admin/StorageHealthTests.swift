@@ -28,7 +28,7 @@ struct StorageHealthTests {
         let (reasons, blocks) = health(used: 950 << 20).troubles(.block, rotating: [])
         #expect(!blocks)
         #expect(reasons.count == 1)
-        #expect(reasons[0].contains("failed requests, denials and uses are not recorded any more"))
+        #expect(reasons[0].contains("failed requests, denials and uses are no longer recorded"))
         #expect(reasons[0].contains("950 MiB of 1000MiB (audit.max_bytes)") && reasons[0].contains("audit.retention"))
     }
 

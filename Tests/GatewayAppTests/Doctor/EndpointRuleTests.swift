@@ -69,7 +69,7 @@ struct EndpointRuleTests {
         let error = try #require(findings(.failed(.alert(alert)), role).first { $0.level == .error })
         #expect(error.group == .tls)
         #expect(error.text == "the server refused the TLS connection with the alert certificate_required")
-        #expect(error.remedy == "It wants a client certificate (tls.certificate of \(owner)).")
+        #expect(error.remedy == "It requires a client certificate (tls.certificate of \(owner)).")
     }
 
     @Test func aRefusedCertificateIsExplainedByWhatItSays() {

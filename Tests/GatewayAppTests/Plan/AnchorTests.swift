@@ -49,7 +49,7 @@ struct AnchorTests {
         ("{syslog: a b}", "expected true, or a tag"),
         ("{syslog: true, read: [x]}", "is for an anchor with a \"command\""),
         ("{file: x, timeout: 1s}", "is for an anchor with a \"command\""),
-        ("{command: []}", "names no program"),
+        ("{command: []}", "must name a program"),
         ("{command: [x], timeout: 1m}", "must be between 100ms and 15s"),
         ("{file: ./state/audit.sqlite}", "is a file of the audit log itself"),
         ("{file: ./state/audit.sqlite.head}", "is a file of the audit log itself"),

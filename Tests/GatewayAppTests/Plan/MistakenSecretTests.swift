@@ -62,7 +62,7 @@ struct MistakenSecretTests {
 
     @Test func aKeyWithItsValueInItIsToldOfTheSpace() {
         let text = report("version: 1\nroutes: {a: {\(Self.route), auth: {strategy: bearer, token:SECRET}}}\n")
-        #expect(text.contains("unknown key \"token:…\"; a space is missing behind \"token:\"\n"))
+        #expect(text.contains("unknown key \"token:…\"; a space is missing after \"token:\"\n"))
         #expect(text.contains("{strategy: bearer, token:***}}}\n"))
         #expect(text.contains("1 problem; "))
     }

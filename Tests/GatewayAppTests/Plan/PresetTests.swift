@@ -125,12 +125,15 @@ struct PresetTests {
         ("{preset: [okta]}", "expected the name of a preset, found a sequence"),
         ("{preset: okta}", "the preset okta needs \"domain\": The domain of the organization"),
         ("{preset: okta, with: {domain: x.com, pth: x}}", "no parameter \"pth\"; did you mean \"path\"?"),
-        ("{preset: okta, with: {domain: \"a b\"}}", "must have visible ASCII characters alone, and no space"),
+        ("{preset: okta, with: {domain: \"a b\"}}", "must contain only visible ASCII characters, without spaces"),
         ("{preset: okta, with: {domain: \"https://x.com\"}}", "credentials.okta.with.domain: must be a host alone"),
         ("{preset: okta, with: {domain: x.com/a}}", "credentials.okta.with.domain: must be a host alone"),
         ("{preset: okta, with: {domain: [x]}}", "expected a text, found a sequence"),
         ("{preset: okta, with: x}", "expected a mapping of parameters"),
-        ("{preset: okta, with: {domain: x.com}, strategy: bearer}", "the preset says it; remove this, or \"preset\""),
+        (
+            "{preset: okta, with: {domain: x.com}, strategy: bearer}",
+            "the preset already sets it; remove this, or \"preset\""
+        ),
         ("{preset: okta, with: {domain: x.com}, clientid: x}", "unknown key \"clientid\"; did you mean \"client_id\"?"),
         ("{preset: okta/admin, with: {domain: x.com}}", "a credential takes the preset itself: \"okta\""),
     ])

@@ -62,7 +62,7 @@ struct FileModeRuleTests {
         #expect(finding?.severity == .error)
         #expect(
             finding?.message
-                == "/tmp/gateway.yaml belongs to another user (1001), and everybody can put files into its folder; use another "
+                == "/tmp/gateway.yaml belongs to another user (1001), and any user can put files into its folder; use another "
                 + "folder, or if it is yours, run: chown root /tmp/gateway.yaml"
         )
     }

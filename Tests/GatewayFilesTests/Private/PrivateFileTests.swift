@@ -71,7 +71,7 @@ struct PrivateFileTests {
         let error = #expect(throws: PrivateFile.Failure.self) {
             try PrivateFile.createNew(path, content: Array("second".utf8))
         }
-        #expect(error?.reason == "it is there already")
+        #expect(error?.reason == "it already exists")
         #expect(try directory.text(of: "a/file") == "first")
         #expect(PrivateFile.names(beside: path) == ["file"])
     }

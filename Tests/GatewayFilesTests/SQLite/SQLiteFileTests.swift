@@ -22,7 +22,7 @@ struct SQLiteFileTests {
             .SQLITE_CANTOPEN,
             "NAME cannot be opened; check that its directory exists and that this user may read and write both"
         ),
-        (.SQLITE_NOTADB, "NAME is not a sound SQLite database; restore it from a backup or move it away"),
+        (.SQLITE_NOTADB, "NAME is not a valid SQLite database; restore it from a backup or move it away"),
         (.SQLITE_CONSTRAINT_UNIQUE, "NAME refuses the row (SQLite 2067); another program writes to it"),
         (.SQLITE_MISUSE, "NAME cannot be used (SQLite 21)"),
     ]

@@ -104,7 +104,7 @@ struct TLSAlertTests {
         #expect(
             alert("TLSV1_ALERT_CERTIFICATE_REQUIRED")?.detail(of: "https://api.example", owner: "the route")
                 == "https://api.example refused the TLS connection with the alert certificate_required. "
-                + "It wants a client certificate (tls.certificate of the route)."
+                + "It requires a client certificate (tls.certificate of the route)."
         )
         #expect(
             alert("TLSV1_ALERT_INTERNAL_ERROR")?.detail(of: "https://api.example", owner: "the route")

@@ -117,7 +117,7 @@ struct FleetQuestionTests {
 
     @Test func whatIsNotKnownIsSaid() {
         let sentence = FleetFollowing(unknown: "the database is gone").sentence
-        #expect(sentence == "It is not known whether the other gateways have followed: the database is gone.")
+        #expect(sentence == "It is not known whether the other gateways have applied it: the database is gone.")
     }
 
     @Test func whatDiffersIsMarked() {

@@ -24,7 +24,7 @@ struct AuthoritysWordsTests {
             #expect(event.detail["authority_description"] == shown)
             #expect(event.detail["authority_code"] == "invalid_client")
             let answer = await bench.keeper.perform(.refresh).problem
-            #expect(answer?.detail.hasSuffix("The authority said: \(shown)") == true)
+            #expect(answer?.detail.hasSuffix("The authorization server said: \(shown)") == true)
             #expect(bench.status.failing?.command == "authgateway token refresh box-service")
         }
     }

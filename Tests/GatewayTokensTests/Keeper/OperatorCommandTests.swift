@@ -103,7 +103,7 @@ struct OperatorCommandTests {
             try await bench.clock.untilAsleep(moreThan: .seconds(49), atMost: .seconds(50))
             bench.clock.advance(by: .seconds(50))
             let problem = await outcome.problem
-            #expect(problem?.detail.contains("did not get its turn") == true)
+            #expect(problem?.detail.contains("did not start within") == true)
             bench.endpoint.release(.token("one", expiresIn: 3600))
             #expect(await waiting.generation == 1)
             _ = await bench.keeper.perform(.clear)
@@ -169,7 +169,7 @@ struct OperatorCommandTests {
         let imported = ImportedToken(access: Secret("imported"), refreshToken: Secret("second"))
         let problem = await bench.keeper.performAlone(.import(imported)).problem
         #expect(problem?.detail.contains("Nothing was imported") == true)
-        #expect(problem?.detail.contains("The token store did not take the change to box-service") == true)
+        #expect(problem?.detail.contains("The token store did not accept the change to box-service") == true)
     }
 
     /// With a token in the configuration, the store has to remember that it was revoked.

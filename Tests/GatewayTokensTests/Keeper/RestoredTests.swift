@@ -73,7 +73,7 @@ struct RestoredTests {
             _ = try? await bench.perform(.refresh)
             let problem = await bench.credential().problem
             #expect(problem?.kind == .reauthorizationRequired)
-            #expect(problem?.detail.contains("it was spent after the backup, or it has expired") == true)
+            #expect(problem?.detail.contains("it was used after the backup, or it has expired") == true)
             #expect(bench.endpoint.requests.count == 1)
         }
     }

@@ -140,7 +140,7 @@ struct WithdrawalTests {
             try await bench.clock.untilAsleep(moreThan: .seconds(49), atMost: .seconds(50))
             while bench.generation != nil { await Task.yield() }
             bench.clock.advance(by: .seconds(50))
-            #expect(await outcome.problem?.detail.contains("carried out as soon as it does") == true)
+            #expect(await outcome.problem?.detail.contains("runs as soon as it can") == true)
             endpoint.release(.token("two", expiresIn: 3600))
             _ = await refreshed
             try await bench.audit.untilRecorded(.cleared)

@@ -94,7 +94,7 @@ struct TokenLifecycleFailingTests {
         let now = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 0))
         let failing = TokenStatus.Failing(unresolved, at: now, commands: commands)
         let text =
-            "token_url answered an HTML page (\"Sign in to Corp Proxy\") instead of JSON: check token_url, or the proxy in between."
+            "token_url returned an HTML page (\"Sign in to Corp Proxy\") instead of JSON: check token_url, or the proxy in between."
         #expect((failing.remedy == text) == isNamed, "\(failing.remedy)")
     }
 

@@ -70,15 +70,15 @@ struct DevicePollingTests {
         let end = try end(.waited, after: 100)
         #expect(end.problem.kind == .tokenEndpointUnreachable)
         #expect(
-            end.problem.detail.hasPrefix("The authority refuses connections. The time for the code ended meanwhile.")
+            end.problem.detail.hasPrefix("The authority refuses connections. The code has expired in the meantime.")
         )
         #expect(end.reason == "no_answer" && end.code == "connection_refused")
     }
 
     @Test mutating func anAnswerThatIsOfNoUseIsAFailureToo() throws {
-        _ = next(.answered(.unclear(Self.failure("The authority is busy."))), after: 90)
+        _ = next(.answered(.unclear(Self.failure("The authorization server is busy."))), after: 90)
         let end = try end(.waited, after: 100)
-        #expect(end.problem.detail.hasPrefix("The authority is busy.") && end.code == "busy")
+        #expect(end.problem.detail.hasPrefix("The authorization server is busy.") && end.code == "busy")
     }
 
     @Test mutating func aFailureThatPassedIsNotSaid() throws {

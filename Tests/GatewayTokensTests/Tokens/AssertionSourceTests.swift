@@ -44,7 +44,7 @@ struct AssertionSourceTests {
     @Test(arguments: ["", "\n", "two words", "a\nb", "\u{E9}"])
     func aFileHoldsOneToken(_ content: String) {
         let missing = #expect(throws: MissingAssertion.self) { try Self.file.assertion(in: Array(content.utf8)) }
-        #expect(missing == Self.file.missing("it does not hold one token in visible ASCII"))
+        #expect(missing == Self.file.missing("it does not contain exactly one token in visible ASCII"))
         #expect(missing?.place == "/run/token")
     }
 
@@ -72,11 +72,11 @@ struct AssertionSourceTests {
 
     @Test(
         arguments: [
-            (401, "{}", "it answers with status 401; the job may have ended"),
-            (302, #"{"value":"a.b.c"}"#, "it answers with status 302"),
-            (200, "no JSON", "its answer has no token in \"value\""),
-            (200, #"{"value":""}"#, "its answer has no token in \"value\""),
-            (200, #"{"value":"canary two"}"#, "its answer has no token in \"value\""),
+            (401, "{}", "it responded with status 401; the job may have ended"),
+            (302, #"{"value":"a.b.c"}"#, "it responded with status 302"),
+            (200, "no JSON", "its response has no token in \"value\""),
+            (200, #"{"value":""}"#, "its response has no token in \"value\""),
+            (200, #"{"value":"canary two"}"#, "its response has no token in \"value\""),
         ]
     )
     func anyOtherAnswerIsExplainedAndNotRepeated(_ status: Int, _ body: String, _ reason: String) throws {

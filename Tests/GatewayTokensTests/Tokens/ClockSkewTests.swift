@@ -47,8 +47,8 @@ struct ClockSkewTests {
         #expect(ClockSkew.advice(4) == nil)
         #expect(ClockSkew.advice(-4) == nil)
         let behind = ClockSkew.advice(312)
-        #expect(behind?.hasPrefix("The clock of this machine is 312 s behind the authority's.") == true)
-        #expect(ClockSkew.advice(-5)?.contains("5 s ahead of the authority's") == true)
+        #expect(behind?.hasPrefix("This machine's clock is 312 s behind the authorization server's.") == true)
+        #expect(ClockSkew.advice(-5)?.contains("5 s ahead of the authorization server's") == true)
         #expect(behind?.hasSuffix("timedatectl set-ntp true") == true)
     }
 

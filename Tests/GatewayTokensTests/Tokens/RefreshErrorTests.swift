@@ -47,27 +47,37 @@ struct RefreshErrorTests {
         #expect(row.means?.endsRefreshToken == true)
     }
 
-    /// What authorities have answered to a refresh token that had ended.
+    /// What servers have answered to an invalid refresh token, each with its source.
     @Test(arguments: [
+        // Atlassian: github.com/raycast/extensions/issues/11836
         Row(403, #"{"error":"unauthorized_client","error_description":"refresh_token is invalid"}"#, .refused),
+        // DeviantArt: github.com/wix-incubator/DeviantArt-API/issues/58
         Row(400, #"{"error":"invalid_request","error_description":"The refresh_token is invalid."}"#, .refused),
+        // Authlib: github.com/lepture/authlib/issues/112
         Row(400, #"{"error":"invalid_request","error_description":"Invalid \"refresh_token\" in request."}"#, .refused),
         Row(400, #"{"status":"BAD_REFRESH_TOKEN","message":"missing or unknown refresh token"}"#, .refused),
+        // HubSpot: github.com/supaglue-labs/supaglue/pull/1935
         Row(400, #"{"status":"error","message":"missing or invalid refresh token"}"#, .refused),
         Row(400, #"{"errors":[{"errorType":"invalid_grant","message":"No."}],"success":false}"#, .refused),
+        // Fitbit: github.com/aarondcoleman/Fitbit.NET/issues/320
         Row(401, #"{"errors":[{"errorType":"other","message":"Refresh token invalid: r. Visit"}]}"#, .refused),
+        // Strava, in `field` and `code`: github.com/dreeveapp/dreeve/issues/1449
         Row(
             400,
             #"{"message":"Bad Request","errors":[{"resource":"RefreshToken","field":"refresh_token","code":"invalid"}]}"#,
             .refused
         ),
+        // Intuit: github.com/intuit/oauth-jsclient/issues/77
         Row(400, #"{"error":"invalid_request","error_description":"Refresh token not found: AB11"}"#, .refused),
+        // Microsoft: github.com/blobfile/blobfile/issues/93
         Row(400, #"{"error":"x","error_description":"AADSTS700082: The refresh token has expired due to"}"#, .refused),
+        // Bluesky: github.com/ChimeHQ/OAuthenticator/issues/23
         Row(401, #"{"error":"invalid_client","error_description":"Refresh token exceeded inactivity"}"#, .refused),
     ])
     func theWordsNameTheRefreshToken(_ row: Row) { Self.check(row) }
 
     @Test(arguments: [
+        // github.com/lukasolson/fitbit-node/issues/7
         Row(400, #"{"error":"invalid_scope","error_description":"Missing parameters: refresh_token"}"#, .request),
         Row(400, #"{"error":"unauthorized_client","message":"refresh_token grant is not allowed"}"#, .configuration),
         Row(400, #"{"error":"invalid_client","error_description":"invalid refresh tokens endpoint"}"#, .configuration),

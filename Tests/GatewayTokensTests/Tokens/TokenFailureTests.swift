@@ -29,11 +29,11 @@ struct TokenFailureTests {
             (
                 .tlsFailed, .certificateUntrusted,
                 "The certificate of as.example:9199 (token endpoint of box) is not trusted."
-                    + " If its CA is your own, add it to this machine's (update-ca-certificates)."
+                    + " If it comes from your own CA, add that CA to this machine's (update-ca-certificates)."
             ),
             (
                 .tlsFailed, .certificateNamesOther,
-                "The certificate of as.example:9199 (token endpoint of box) does not name this host."
+                "The certificate of as.example:9199 (token endpoint of box) is for another host."
             ),
             (.tlsFailed, .handshakeFailed, "as.example:9199 (token endpoint of box) does not speak TLS on this port."),
             (.tlsFailed, nil, "The TLS handshake with as.example:9199 (token endpoint of box) failed."),
@@ -92,7 +92,7 @@ struct TokenFailureTests {
         let advised = failure.advised(login: nil, refresh: "refresh me", importing: "import me", secret: origin)
         #expect(advised.remedy == "Correct \(setting) in the configuration file, then reload")
         #expect(advised.problem.command == "authgateway reload")
-        #expect(advised.reason == "No." && advised.problem.detail.contains("is taken up by itself"))
+        #expect(advised.reason == "No." && advised.problem.detail.contains("is reloaded automatically"))
     }
 
     @Test func aRefusedPasswordIsNotPromisedAnotherTry() {
