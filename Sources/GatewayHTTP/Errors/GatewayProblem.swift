@@ -127,7 +127,7 @@ extension ProblemKind {
         case .upstreamTimeout: "The upstream did not answer in time."
         case .upstreamBusy: "Too many requests are waiting for the upstream."
         case .destinationProhibited: "The gateway does not connect to the upstream's address."
-        case .draining: "The gateway is stopping, or its configuration has changed. Send the request again."
+        case .draining: "The gateway cannot complete the request at the moment. Send the request again."
         case .overloaded: "The gateway has no capacity left. Send the request again later."
         case .internalError: "The gateway failed."
         }

@@ -145,7 +145,7 @@ extension ProblemKind {
         case .loop: "The request has come back to this gateway"
         case .upgradeFailed: "The protocol upgrade failed"
         case .locked: "The credential is locked"
-        case .draining: "The gateway is stopping, or its configuration has changed"
+        case .draining: "The gateway is stopping, its configuration has changed, or a lock ended the request"
         case .overloaded: "The gateway has no capacity left"
         case .internalError: "The gateway failed"
         }

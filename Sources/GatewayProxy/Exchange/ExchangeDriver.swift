@@ -13,8 +13,8 @@ import NIOCore
 ///                                  ▼    │
 ///                                 Exchange
 ///
-/// It reports what happens on either side to its ``Exchange``, carries out the step that this returns, and holds no rule. The
-/// picture of the phases is there.
+/// It reports what happens on either side to its ``Exchange``, and carries out the step that this returns. The picture of the phases
+/// is there. What a response says about the token is for ``TokenRejection`` to decide.
 ///
 /// It is the only object that a request allocates, and it belongs to the event loop of its connection. If a connection ends while
 /// an event is being carried out, the end is handled after that event: writing may discover that a connection is lost.
@@ -796,32 +796,27 @@ final class ExchangeDriver {
         fixed.rejected(by: record.client, template, status: status, at: shared.clock.monotonic())
     }
 
+    /// Records a rejection at the source's rejections, which may say that it does not count.
     private func counted(_ rejection: ResponseFacts.Rejection) -> ResponseFacts.Rejection {
-        let isRenewable: Bool
-        switch rejection {
-        case .none, .challenge, .tokenWithoutRenewal, .tokenOverBudget: return rejection
-        case .token(let canBeRenewed): isRenewable = canBeRenewed
-        case .tokenNotSentAgain: isRenewable = true
-        }
-        guard let rejections = route.rejections, let credential else { return rejection }
+        guard let entry = rejection.entry(wasReplayed: rules.wasReplayed), let rejections = route.rejections,
+            let credential
+        else { return rejection }
         let bytes = request.bytes
         let key = rejections.key(Int(route.number), request.decoder.head, bytes.readableBytesUInt8Span)
         let (now, generation) = (shared.clock.monotonic(), credential.generation)
-        if isRenewable, rules.wasReplayed {
+        switch entry {
+        case .ofReplay:
             rejections.rejectedAgain(key, generation: generation, at: now)
             return rejection
-        }
-        let verdict = rejections.verdict(
-            on: key,
-            generation: generation,
-            isRenewable: isRenewable,
-            client: record.client,
-            at: now
-        )
-        return switch verdict {
-        case .counts: rejection
-        case .withoutRenewal: .tokenWithoutRenewal
-        case .overBudget(let until): .tokenOverBudget(fillsAfter: until - now)
+        case .first(let isRenewable):
+            let verdict = rejections.verdict(
+                on: key,
+                generation: generation,
+                isRenewable: isRenewable,
+                client: record.client,
+                at: now
+            )
+            return rejection.counted(by: verdict, at: now)
         }
     }
 

@@ -67,6 +67,36 @@ package enum TokenRejection {
     }
 }
 
+extension ResponseFacts.Rejection {
+    /// How a rejection is recorded.
+    enum Entry: Hashable {
+        /// The record decides whether it counts.
+        case first(isRenewable: Bool)
+        /// The token is the one that the request was replayed with, so another renewal would not help.
+        case ofReplay
+    }
+
+    /// How it is recorded; nil if it is not.
+    ///
+    /// - Parameter wasReplayed: The request was sent again after an earlier rejection.
+    func entry(wasReplayed: Bool) -> Entry? {
+        switch self {
+        case .none, .challenge, .tokenWithoutRenewal, .tokenOverBudget: nil
+        case .token(isRenewable: false): .first(isRenewable: false)
+        case .token(isRenewable: true), .tokenNotSentAgain: wasReplayed ? .ofReplay : .first(isRenewable: true)
+        }
+    }
+
+    /// The rejection after the record has decided whether it counts.
+    func counted(by verdict: RejectionRecord.Verdict, at now: MonotonicTime) -> Self {
+        switch verdict {
+        case .counts: self
+        case .withoutRenewal: .tokenWithoutRenewal
+        case .overBudget(let until): .tokenOverBudget(fillsAfter: until - now)
+        }
+    }
+}
+
 extension RejectionRule {
     /// Whether the rule needs the body of the response, and the body can be inspected: it is text, finite and not compressed.
     func readsBody(of head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {

@@ -456,10 +456,9 @@ extension HTTP2ClientStream {
 
     // MARK: Reload
 
-    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
+    func followReload(_ reload: ReloadInProgress) {
         guard let exchange else { return engineFollowsReload() }
-        let verdict = connection.configuration.worker.verdict(on: exchange, request, from: connection.connectionContext)
-        guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
+        guard reload.apply(to: exchange) else { return }
         self.exchange = nil
         guard !isClosed else { return }
         phase = .reading
@@ -508,9 +507,7 @@ extension HTTP2ClientStream: ClientStream {
         _ options: ResponseFieldRules.Options,
         id: RequestID
     ) {
-        // They are only advice, and nothing else bounds what an upstream could have waiting of them. A 100 comes once, and some clients wait
-        // for it.
-        guard connection.mayWriteInformational || head.status == 100 else { return }
+        guard connection.passesInformational(head.status) else { return }
         write(head, bytes, by: route, options, id: id, tokenNote: nil, dateLine: nil)
     }
 

@@ -182,6 +182,37 @@ struct TokenRejectionTests {
         #expect(judged == expected)
     }
 
+    // MARK: Records
+
+    @Test(
+        arguments: [
+            (.token(isRenewable: true), false, .first(isRenewable: true)), (.token(isRenewable: true), true, .ofReplay),
+            (.tokenNotSentAgain, false, .first(isRenewable: true)), (.tokenNotSentAgain, true, .ofReplay),
+            (.token(isRenewable: false), false, .first(isRenewable: false)),
+            (.token(isRenewable: false), true, .first(isRenewable: false)), (.none, false, nil), (.none, true, nil),
+            (.challenge(isAnswered: true), false, nil), (.challenge(isAnswered: false), true, nil),
+            (.tokenWithoutRenewal, false, nil), (.tokenOverBudget(fillsAfter: .seconds(1)), true, nil),
+        ] as [(ResponseFacts.Rejection, Bool, ResponseFacts.Rejection.Entry?)]
+    )
+    func onlyARejectedTokenIsRecorded(
+        _ rejection: ResponseFacts.Rejection,
+        wasReplayed: Bool,
+        _ expected: ResponseFacts.Rejection.Entry?
+    ) {
+        #expect(rejection.entry(wasReplayed: wasReplayed) == expected)
+    }
+
+    @Test func theRecordDecidesWhetherARejectionCounts() {
+        let now = MonotonicTime(nanoseconds: 1_000_000_000)
+        let later = MonotonicTime(nanoseconds: 4_000_000_000)
+        for rejection in [ResponseFacts.Rejection.token(isRenewable: true), .tokenNotSentAgain] {
+            #expect(rejection.counted(by: .counts, at: now) == rejection)
+            #expect(rejection.counted(by: .withoutRenewal, at: now) == .tokenWithoutRenewal)
+            let overBudget = rejection.counted(by: .overBudget(until: later), at: now)
+            #expect(overBudget == .tokenOverBudget(fillsAfter: .seconds(3)))
+        }
+    }
+
     // MARK: gRPC
 
     @Test(arguments: [
