@@ -42,7 +42,7 @@ private func read(_ bytes: [UInt8], piece: Int, isClient: Bool) -> [String] {
                 events.append("request \(place) \(isLast) \(Array(fields.bytes[..<fields.end]))")
                 if fields.malformation != nil { conversation.streams.reset(place) }
             case .goAway(let last, _):
-                events.append("goAway \(conversation.streams.receiveGoAway(last: last).map(\.id))")
+                events.append("goAway \(conversation.streams.receiveGoAway(last: last))")
             case .connectionFault: return events + ["\(event)"]
             default: events.append("\(event)")
             }

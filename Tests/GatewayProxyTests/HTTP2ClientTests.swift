@@ -73,6 +73,7 @@ struct HTTP2ClientTests {
             let stream = try client.begin(RawHTTP2Client.head("GET", "/api/x", [("connection", "close")]))
             #expect(try client.response(stream).reset == 1)
             #expect(proxy.observer.requests.map(\.problem) == [.requestRefused])
+            #expect(proxy.observer.requests.map(\.status) == [0], "it got no response")
             let refused = try client.response(try client.begin(RawHTTP2Client.head("TRACE")))
             #expect(refused.status == "405")
         }
@@ -173,7 +174,7 @@ struct HTTP2ClientTests {
             #expect(try client.response(try client.begin()).reset == 7)
             let reported = proxy.observer.requests
             #expect(reported.count == streams.count - admitted + 1)
-            #expect(reported.allSatisfy { $0.problem == .clientLimitReached && $0.method == "GET" })
+            #expect(reported.allSatisfy { $0.problem == .clientLimitReached && $0.method == "GET" && $0.status == 0 })
             // There is room again behind one that has ended.
             client.send(Kind.reset, stream: streams[0], RawHTTP2Client.bytes(8))
             #expect(try client.response(try client.begin(RawHTTP2Client.head("GET", "/nowhere"))).status == "404")
@@ -283,6 +284,7 @@ struct HTTP2ClientTests {
             #expect(try client.response(try client.begin(RawHTTP2Client.head("DELETE"))).reset == 7)
             let reported = proxy.observer.requests
             #expect(reported.map(\.problem) == [.clientLimitReached] && reported.map(\.method) == ["DELETE"])
+            #expect(reported.map(\.status) == [0], "it got no response")
             client.send(Kind.reset, stream: first, RawHTTP2Client.bytes(8))
             try blockUntil("the request is over") { proxy.observer.requests.count == 2 }
             #expect(try client.response(try client.begin(), until: 3).text == "abc")

@@ -131,13 +131,13 @@ struct HTTP2UpstreamConnectionTests {
 
     private func write(
         _ head: String,
-        _ body: (borrowing RequestHead, ByteBuffer, borrowing RequestWriter, [UInt8]) throws -> Void
+        _ body: (borrowing RequestHead, ByteBuffer, borrowing RequestWriter, RequestEnd) throws -> Void
     ) throws {
         var decoder = RequestHeadDecoder(maxBytes: 1 << 20, maxFields: 100)
         let bytes = ByteBuffer(string: head)
         guard case .head = decoder.decode(bytes.readableBytesUInt8Span) else { throw RawError("no head") }
         let writer = RequestWriter(route: route, match: .path(0), stripsAuthorization: true)
-        try body(decoder.head, bytes, writer, Array("Via: 1.1 gateway\r\n\r\n".utf8))
+        try body(decoder.head, bytes, writer, RequestEnd(Array("Via: 1.1 gateway\r\n\r\n".utf8)))
     }
 
     private static func fields(_ frames: [Frame]) throws -> HPACKHeaders {

@@ -87,18 +87,20 @@ package struct AdminAPI: Sendable {
     package let refresh = onToken(
         "refresh",
         .refresh,
-        .renewal,
-        "Renew the token now, whatever its age.",
+        AdminButton(use: .renewal, summary: "Renew the token now, whatever its age."),
         needsRunningGateway: true
     )
 
-    package let revoke = onToken("revoke", .revoke, .token, "Have the authority forget the token, then forget it here.")
+    package let revoke = onToken(
+        "revoke",
+        .revoke,
+        AdminButton(use: .token, summary: "Have the authority forget the token, then forget it here.")
+    )
 
     package let clear = onToken(
         "clear",
         .clear,
-        .token,
-        "Forget the token here and in the store; the authority is not told."
+        AdminButton(use: .token, summary: "Forget the token here and in the store; the authority is not told.")
     )
 
     package let lock = onCredential(
@@ -242,16 +244,10 @@ package struct AdminAPI: Sendable {
 private func onToken(
     _ verb: String,
     _ operation: TokenOperation,
-    _ use: AdminButton.Use,
-    _ summary: String,
+    _ button: AdminButton,
     needsRunningGateway: Bool = false
 ) -> AdminAPI.Operation<OperationReport> {
-    onCredential(
-        verb,
-        AdminButton(use: use, summary: summary),
-        withdraws: operation.isWithdrawal,
-        needsRunningGateway: needsRunningGateway
-    ) {
+    onCredential(verb, button, withdraws: operation.isWithdrawal, needsRunningGateway: needsRunningGateway) {
         await $0.perform(operation, on: $1)
     }
 }

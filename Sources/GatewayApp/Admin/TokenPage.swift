@@ -19,7 +19,7 @@ enum TokenPage {
         let note = message.map { "<p class=\"bad\">\($0)</p>" as HTML }
         let buttons = operations(isLocked: state.map { $0 == .locked }, isStatic: isStatic).map { operation -> HTML in
             let verb = operation.verb
-            return "<p><button name=\"operation\" value=\"\(verb)\">\(verb)</button> \(operation.button?.summary)</p>"
+            return "<p><button name=\"operation\" value=\"\(verb)\">\(verb)</button> \(operation.summary)</p>"
         }
         let shown = state.map { "<p>State: <span class=\"code\">\($0.rawValue)</span></p>" as HTML }
         return LoginPage.page(

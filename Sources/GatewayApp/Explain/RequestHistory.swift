@@ -198,7 +198,10 @@ extension RequestHistory.Request {
         let what = ShownText.clean(name.isEmpty ? "A request" : name)
         let time = times.map { " after \($0.total) ms" } ?? ""
         guard let status else { return "\(what): what it was answered is not known." }
-        if let problem { return "\(what): the gateway answered \(status) \(ShownText.clean(problem))\(time)." }
+        if let problem {
+            let answer = status > 0 ? "answered \(status)" : "refused it without a response:"
+            return "\(what): the gateway \(answer) \(ShownText.clean(problem))\(time)."
+        }
         guard status > 0 else { return "\(what): nothing was answered\(time)." }
         guard engine == nil else { return "\(what): the engine was handed the credential\(time)." }
         return "\(what): the upstream answered \(status)\(time)."

@@ -319,7 +319,7 @@ private struct CredentialDetails {
             let verb = operation.verb
             return """
                 <button type="button" class="script" data-operation="\(verb)" data-credential="\(row.name)" \
-                data-words="\(operation.button?.summary)">\(verb.prefix(1).uppercased() + verb.dropFirst())</button>
+                data-words="\(operation.summary)">\(verb.prefix(1).uppercased() + verb.dropFirst())</button>
                 """
         }
         return """

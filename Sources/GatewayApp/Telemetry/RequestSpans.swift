@@ -191,7 +191,8 @@ enum HTTPConventions {
 
     /// What a client did wrong is no error of the server's. A response that the gateway cut is one.
     fileprivate static func isServerError(_ status: Int, _ problem: ProblemKind?) -> Bool {
-        status >= 500 || problem != nil && status < 400
+        let status = status == 0 ? problem?.status ?? 0 : status
+        return status >= 500 || problem != nil && status < 400
     }
 
     /// A status from 400 on is a failure for the sender of the request.

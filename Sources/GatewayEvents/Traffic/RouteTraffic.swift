@@ -313,8 +313,9 @@ package struct TrafficHour: Hashable, Sendable, Codable {
 
 extension RouteTraffic.Counts {
     /// What went wrong here or at the upstream. An answer of 4xx is the client's affair, also where the gateway gave it; a
-    /// response that was cut counts, whatever its status.
+    /// response that was cut counts, whatever its status. If nothing was answered, the status of the problem decides.
     package static func isError(status: Int, problem: ProblemKind?) -> Bool {
+        let status = status == 0 ? problem?.status ?? 0 : status
         if (400..<500).contains(status) { return false }
         return status >= 500 || problem != nil
     }

@@ -342,8 +342,12 @@ private struct HTTP2RequestLine {
             ? !asksForWebSocket && bytes.equals(method, "OPTIONS") : !path.isEmpty && bytes[path.lowerBound] == 0x2F
         guard isAllowed, !bytes.hasSpace(path) else { throw .invalidPath }
         target = path
-        let host = fields.section.fields.first { $0.kind == .host }
-        absoluteAuthority = mustBeTLS && isClear ? authority ?? host?.value : nil
+        absoluteAuthority = mustBeTLS && isClear ? authority ?? Self.host(fields) : nil
+    }
+
+    private static func host(_ fields: borrowing HTTP2FieldTable) -> Range<Int>? {
+        for field in fields.section.fields where field.kind == .host { return field.value }
+        return nil
     }
 
     func checkFields(_ fields: borrowing HTTP2FieldTable, hasContent: Bool) throws(HTTP2Malformation) {

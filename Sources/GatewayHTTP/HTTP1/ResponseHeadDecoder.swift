@@ -6,14 +6,15 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         case refused(HeadRefusal)
     }
 
-    package private(set) var head = ResponseHead()
+    package private(set) var head: ResponseHead
     private let maxBytes: Int
     private let maxFields: Int
     private var hasStatusLine = false
     private var scanned = 0
 
-    /// - Parameter isHTTP2: The heads come by HTTP/2.
+    /// - Parameter isHTTP2: The heads come by HTTP/2, with the memory that holds their fields.
     package init(maxBytes: Int, maxFields: Int, isHTTP2: Bool = false) {
+        head = ResponseHead(FieldSection(hasMemory: !isHTTP2))
         self.maxBytes = maxBytes
         self.maxFields = maxFields
         head.isHTTP2 = isHTTP2
@@ -95,6 +96,12 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         fields.swapSection(&head.section)
         if let reason = interpretFields(fields.bytes.span, answersHead: answersHead) { return .refused(reason) }
         return .head
+    }
+
+    /// Nobody looks at the fields of the head any more. Their memory goes back to the table that they came from, for the next message.
+    @inline(__always)
+    package mutating func giveBackFields(to fields: inout HTTP2FieldTable) {
+        if !fields.section.hasMemory { fields.swapSection(&head.section) }
     }
 
     /// `HTTP/1.1 200 OK`; the reason may be empty, and its space missing as some servers have it.

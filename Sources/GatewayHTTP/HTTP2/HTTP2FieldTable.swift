@@ -65,6 +65,7 @@ package struct HTTP2FieldTable: Sendable {
     package mutating func begin(_ message: Message, maxBytes: Int, maxFields: Int) {
         self.message = message
         (self.maxBytes, self.maxFields) = (maxBytes, maxFields)
+        if !section.hasMemory { section = FieldSection() }
         section.begin(at: 0)
         pseudo = Pseudo()
         (malformation, refusal) = (nil, nil)
@@ -146,7 +147,7 @@ package struct HTTP2FieldTable: Sendable {
         return start..<end
     }
 
-    /// Gives the fields away, for memory that the next message needs.
+    /// Gives the fields away. What comes for them may have no memory: ``begin(_:maxBytes:maxFields:)`` looks.
     mutating func swapSection(_ other: inout FieldSection) { swap(&section, &other) }
 
     // MARK: Writing

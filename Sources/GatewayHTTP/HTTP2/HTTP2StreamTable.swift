@@ -76,7 +76,8 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
     private var initialReceiving = SendWindow.initial
     private let streamWindow: Int
 
-    private static let largestID: UInt32 = (1 << 31) - 1
+    /// The largest id that a stream can have. As the last stream of a GOAWAY it refuses none.
+    package static let largestID: UInt32 = (1 << 31) - 1
 
     /// - Parameters:
     ///   - peerIsClient: It opens the streams; otherwise we do.
@@ -214,12 +215,12 @@ package struct HTTP2StreamTable: ~Copyable, Sendable {
 
     /// The peer will not deal with our streams above `last`, nor with new ones. A client says nothing of its own streams with it.
     ///
-    /// - Returns: Their places, which are free now, with their ids: these requests can be sent elsewhere.
-    package mutating func receiveGoAway(last: UInt32) -> [(place: Place, id: UInt32)] {
+    /// - Returns: Their places, which are free now, the oldest first: these requests can be sent elsewhere.
+    package mutating func receiveGoAway(last: UInt32) -> [Place] {
         guard !peerIsClient else { return [] }
         isClosing = true
-        let gone = opened.filter { $0.id > last }.map { (place: $0.place, id: $0.id) }
-        for (place, _) in gone { remove(place) }
+        let gone = opened.filter { $0.id > last }.map(\.place)
+        for place in gone { remove(place) }
         return gone
     }
 

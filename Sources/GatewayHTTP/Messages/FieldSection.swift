@@ -17,7 +17,12 @@ package struct FieldSection: Sendable {
         case refused(HeadRefusal)
     }
 
-    init() { fields.reserveCapacity(32) }
+    /// - Parameter hasMemory: false for one that is exchanged for another before it is used.
+    init(hasMemory: Bool = true) {
+        if hasMemory { fields.reserveCapacity(32) }
+    }
+
+    var hasMemory: Bool { fields.capacity > 0 }
 
     /// Where the lines of fields stand that follow each other.
     ///

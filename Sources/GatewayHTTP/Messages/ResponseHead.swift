@@ -7,7 +7,7 @@ package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var isHTTP2 = false
     /// From the status code to the end of the line, CRLF included.
     package internal(set) var statusAndReason: Range<Int> = 0..<0
-    @usableFromInline package internal(set) var section = FieldSection()
+    @usableFromInline package internal(set) var section: FieldSection
     package internal(set) var framing: BodyFraming = .none
     package internal(set) var options = ConnectionOptions()
     /// Whether the connection can be used again once the body has ended.
@@ -24,6 +24,8 @@ package struct ResponseHead: ~Copyable, Sendable {
     package internal(set) var hasCookies = false
     package internal(set) var hasTransportSecurity = false
     package internal(set) var end = 0
+
+    init(_ section: FieldSection) { self.section = section }
 
     @inlinable @inline(__always)
     package var fields: [HeadField] { section.fields }

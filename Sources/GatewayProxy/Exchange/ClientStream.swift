@@ -232,16 +232,18 @@ extension ClientStream {
 
     /// Reports a request for which no exchange begins.
     ///
+    /// - Parameter isReset: Its stream is reset in HTTP/2, so it counts as one that got no response.
     /// - Returns: The ID of the request, which is new if `id` is nil.
     @discardableResult
     func observe(
         _ problem: GatewayProblem,
         _ refusal: RequestAuthorizer.Refusal? = nil,
         id: RequestID? = nil,
-        under configuration: WorkerConfiguration
+        under configuration: WorkerConfiguration,
+        isReset: Bool = false
     ) -> RequestID {
         let id = id ?? configuration.nextRequestID()
-        configuration.observe(problem, refusal, of: request, id: id, from: peer, isTLS: isTLS)
+        configuration.observe(problem, refusal, of: request, id: id, from: peer, isTLS: isTLS, isReset: isReset)
         return id
     }
 

@@ -26,12 +26,11 @@ protocol UpstreamStream: AnyObject {
 
     // MARK: Request
 
-    /// - Parameter end: The last lines of the head, including the empty line.
     func sendHead(
         _ head: borrowing RequestHead,
         _ bytes: ByteBuffer,
         by writer: borrowing RequestWriter,
-        end: [UInt8]
+        end: RequestEnd
     ) throws(HeadFault)
     /// Sends the bytes of the request that an earlier stream could not send.
     ///

@@ -251,7 +251,7 @@ private struct DepartureDraft: Sendable {
             dropped: dropped(decoder.head, rules, replacesDestination: !writer.destination.isEmpty),
             added: Self.fields(of: route.hostLine) + (credential?.use.fields ?? []) + Self.fields(of: route.routeLines)
                 + Self.fields(of: Array(writer.forwarded.utf8))
-                + Self.fields(of: writer.destination) + Self.fields(of: end)
+                + Self.fields(of: writer.destination) + Self.fields(of: end.lines)
         )
         return .success(departure)
     }

@@ -394,7 +394,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         _ head: borrowing RequestHead,
         _ bytes: ByteBuffer,
         by writer: borrowing RequestWriter,
-        end: [UInt8]
+        end: RequestEnd
     ) throws(HeadFault) {
         sendsChunks = if case .chunked = head.framing { true } else { false }
         if staged.readableBytes == 0 { staged = buffers.take() }

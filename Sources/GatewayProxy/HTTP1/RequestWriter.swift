@@ -18,16 +18,15 @@ struct RequestWriter: ~Copyable {
     /// nil where `traceparent` is a field like any other.
     var trace: RequestTrace?
 
-    /// - Parameter end: The last lines, the empty one included.
     /// - Returns: Whether it was written, whole.
     func write(
         _ head: borrowing RequestHead,
         _ source: ByteBuffer,
-        end: [UInt8],
+        end: RequestEnd,
         into out: inout ByteBuffer
     ) -> Bool {
         // What is kept of the head is no longer than it; the rest is ours.
-        let own = route.injectedBytes + forwarded.utf8.count + destination.count + end.count
+        let own = route.injectedBytes + forwarded.utf8.count + destination.count + end.lines.count
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.copy(head.method)
             cursor.write(0x20)
@@ -40,7 +39,7 @@ struct RequestWriter: ~Copyable {
             if !forwarded.isEmpty { cursor.write(text: forwarded) }
             if !destination.isEmpty { cursor.write(destination) }
             if let trace, !trace.passesClients { write(trace, &cursor) }
-            cursor.write(end)
+            cursor.write(end.lines)
         }
     }
 
@@ -111,8 +110,8 @@ struct RequestWriter: ~Copyable {
     // MARK: HTTP/2
 
     /// Room for the frames of ``encode(_:_:end:isTLS:into:)``. No field takes more than ten bytes beyond its line in HTTP/1.
-    func roomToEncode(_ head: borrowing RequestHead, end: [UInt8]) -> Int {
-        let own = route.injectedBytes + forwarded.utf8.count + destination.count + end.count + Self.wording
+    func roomToEncode(_ head: borrowing RequestHead, end: RequestEnd) -> Int {
+        let own = route.injectedBytes + forwarded.utf8.count + destination.count + end.lines.count + Self.wording
         return head.end + own + 10 * (head.section.fields.count + own / 8)
     }
 
@@ -122,13 +121,11 @@ struct RequestWriter: ~Copyable {
     /// A credential that a table remembers could be guessed bit by bit from the length of what is sent (RFC 7541 section 7.1), so
     /// it is never indexed, and neither are the cookies of clients that share the connection.
     ///
-    /// - Parameters:
-    ///   - end: The last lines, the empty one included.
-    ///   - frames: Has begun a field block.
+    /// - Parameter frames: Has begun a field block.
     func encode(
         _ head: borrowing RequestHead,
         _ source: ByteBuffer,
-        end: [UInt8],
+        end: RequestEnd,
         isTLS: Bool,
         into frames: inout HTTP2FrameWriter
     ) {
@@ -146,7 +143,7 @@ struct RequestWriter: ~Copyable {
         if !forwarded.isEmpty { frames.fields(Array(forwarded.utf8).span) }
         frames.fields(destination.span)
         if let trace, !trace.passesClients { encode(trace, &frames) }
-        frames.fields(end.span)
+        frames.value(end.fields)
         if head.takesTrailers(bytes) { frames.field(name: "te", "trailers") }
     }
 
@@ -237,4 +234,35 @@ struct RequestWriter: ~Copyable {
             for field in head.section.fields where field.kind == .upgrade { cursor.copy(field.line) }
         }
     }
+}
+
+/// The end of a request's head, written once for all requests: our line in `Via`, or what stands in its place, and the empty line.
+///
+/// A class, so that a request takes one reference for both forms.
+final class RequestEnd: Sendable {
+    /// As HTTP/1 has it.
+    let lines: [UInt8]
+    /// The same as fields of HTTP/2, encoded.
+    let fields: [UInt8]
+
+    init(_ lines: [UInt8]) {
+        self.lines = lines
+        fields = HTTP2FrameWriter.encoded(room: HTTP2FrameWriter.room(for: lines.count, 0)) { $0.fields(lines.span) }
+    }
+}
+
+/// The ends of heads, by the version that the request came in.
+struct RequestEnds: Sendable {
+    private let http11: RequestEnd
+    private let http10: RequestEnd
+    private let http2: RequestEnd
+
+    init(_ lines: ViaLines) {
+        http11 = RequestEnd(lines.line(isHTTP10: false))
+        http10 = RequestEnd(lines.line(isHTTP10: true))
+        http2 = RequestEnd(lines.line(isHTTP10: false, isHTTP2: true))
+    }
+
+    @inline(__always)
+    func end(isHTTP10: Bool, isHTTP2: Bool) -> RequestEnd { isHTTP10 ? http10 : isHTTP2 ? http2 : http11 }
 }

@@ -617,9 +617,9 @@ extension HTTP2ClientConnection {
     func drain() {
         guard phase == .open || phase == .opening else { return }
         phase = .announcing
-        // The last stream is the largest that there can be: no stream is refused yet.
+        // No stream is refused yet.
         write { output in
-            output.goAway(last: 0x7FFF_FFFF, .noError)
+            output.goAway(last: HTTP2StreamTable.largestID, .noError)
             output.ping(Self.announcement, isAnswer: false)
         }
         deadline.move(to: clock.now + timeouts.linger, for: self)

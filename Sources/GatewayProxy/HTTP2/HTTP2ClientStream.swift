@@ -268,7 +268,7 @@ extension HTTP2ClientStream {
         }
         let count = request.bytes.readableBytes
         guard connection.reserveHead(count) else {
-            observe(Self.noRoomForHead, under: connection.configuration)
+            observe(Self.noRoomForHead, under: connection.configuration, isReset: true)
             return reset(.refusedStream)
         }
         headBytes = count
@@ -301,12 +301,13 @@ extension HTTP2ClientStream {
 
     /// Reports a request that its connection refuses without opening this stream.
     ///
-    /// - Parameter hasFields: The event loop's table holds the request's fields.
+    /// - Parameter hasFields: The event loop's table holds the request's fields, and its stream is reset. Otherwise its connection ends, which
+    ///   counts as the refusal that HTTP/1 would have answered with.
     func report(_ problem: GatewayProblem, hasFields: Bool) {
         assert(place == nil, "A request is reported whose stream was opened.")
         // Only for the log, so it does not matter if something is wrong with them.
         if hasFields { _ = try? decode(hasContent: true) }
-        observe(problem, under: connection.configuration)
+        observe(problem, under: connection.configuration, isReset: hasFields)
         closed(isCut: true)
     }
 
@@ -470,7 +471,7 @@ extension HTTP2ClientStream {
 
     /// A malformed request gets no answer: a client that sends it does not know what HTTP is (RFC 9113 section 8.1.1).
     private func refuse(malformed reason: HTTP2Malformation) {
-        observe(.malformedRequest(reason.rawValue), under: connection.configuration)
+        observe(.malformedRequest(reason.rawValue), under: connection.configuration, isReset: true)
         resetForFault()
     }
 

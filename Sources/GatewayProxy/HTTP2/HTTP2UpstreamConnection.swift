@@ -425,7 +425,7 @@ extension HTTP2UpstreamConnection {
     private func receiveGoAway(_ last: UInt32, _ code: HTTP2ErrorNumber) {
         farewell = HTTP2Farewell(goAway: code, saying: conversation.farewell)
         retire()
-        for (place, _) in conversation.streams.receiveGoAway(last: last) {
+        for place in conversation.streams.receiveGoAway(last: last) {
             guard let stream = streams[place] else { continue }
             release(place, stream)
             if code == .http11Required { stream.wantsHTTP1() } else { stream.lose(isRefused: true) }

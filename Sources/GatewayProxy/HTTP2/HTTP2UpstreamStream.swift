@@ -144,7 +144,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
         _ head: borrowing RequestHead,
         _ bytes: ByteBuffer,
         by writer: borrowing RequestWriter,
-        end: [UInt8]
+        end: RequestEnd
     ) throws(HeadFault) {
         assert(id == nil, "A stream begins twice.")
         if head.wantsUpgrade {
@@ -459,6 +459,7 @@ extension HTTP2UpstreamStream {
             // and some clients wait for it.
             guard decoder.head.status == 100 || exchange.clientIsWritable else { return }
             exchange.receiveInformational(decoder.head, head)
+            decoder.giveBackFields(to: &connection.buffers.fields)
             return connection.flushLater(self)
         }
         endsAsChunks = if case .untilClose = decoder.head.framing { true } else { false }
@@ -471,6 +472,7 @@ extension HTTP2UpstreamStream {
         switch decision {
         case .pass:
             phase = .body
+            decoder.giveBackFields(to: &connection.buffers.fields)
             connection.flushLater(self)
             if hasArrived, arrivals.isEmpty { complete(with: nil) }
         case .inspect:

@@ -24,8 +24,8 @@ final class ProxyShared: Sendable {
     let logger: Logger
     let viaName: String
     /// The end of each request's head, and of those of routes that send no `Via`.
-    private let requestEnd: ViaLines
-    private let requestEndWithoutVia: ViaLines
+    private let requestEnds: RequestEnds
+    private let requestEndsWithoutVia: RequestEnds
     /// Whether the gateway's own responses have `Proxy-Status`. For those of upstreams, the ``ResponseWriter`` of the route knows.
     let sendsProxyStatus: Bool
     /// nil: requests are part of no trace.
@@ -104,8 +104,8 @@ final class ProxyShared: Sendable {
         self.configuration = rest
         limits = configuration.limits
         timeouts = Timeouts(configuration.limits)
-        requestEnd = ViaLines(name: viaName, then: "\r\n")
-        requestEndWithoutVia = ViaLines("Gateway-Loop", name: viaName, then: "\r\n")
+        requestEnds = RequestEnds(ViaLines(name: viaName, then: "\r\n"))
+        requestEndsWithoutVia = RequestEnds(ViaLines("Gateway-Loop", name: viaName, then: "\r\n"))
         pendingPerRoute = max(1, configuration.limits.pendingPerRoute / workers)
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
         let counted = old.flatMap { Self.countsConnections(configuration, as: $0.configuration) ? $0.budgets : nil }
@@ -152,11 +152,11 @@ final class ProxyShared: Sendable {
         )
     }
 
-    /// The last lines of a request's head, the empty one included.
-    func requestEnd(of route: CompiledRoute, isHTTP10: Bool, isHTTP2: Bool = false) -> [UInt8] {
+    /// The end of a request's head.
+    func requestEnd(of route: CompiledRoute, isHTTP10: Bool, isHTTP2: Bool = false) -> RequestEnd {
         route.plan.sendsVia
-            ? requestEnd.line(isHTTP10: isHTTP10, isHTTP2: isHTTP2)
-            : requestEndWithoutVia.line(isHTTP10: isHTTP10, isHTTP2: isHTTP2)
+            ? requestEnds.end(isHTTP10: isHTTP10, isHTTP2: isHTTP2)
+            : requestEndsWithoutVia.end(isHTTP10: isHTTP10, isHTTP2: isHTTP2)
     }
 
     /// nil for a client without limits.

@@ -111,22 +111,25 @@ final class WorkerConfiguration {
 
     // MARK: Refusals
 
-    /// Tells the observer of a request that was answered before an exchange began.
+    /// Tells the observer of a request that was refused before an exchange began.
     ///
-    /// - Parameter refusal: nil where the head could not be read.
+    /// - Parameters:
+    ///   - refusal: nil where the head could not be read.
+    ///   - isReset: Its stream is reset: the client sees no status.
     func observe(
         _ problem: GatewayProblem,
         _ refusal: RequestAuthorizer.Refusal?,
         of request: RequestMessage,
         id: RequestID,
         from peer: String,
-        isTLS: Bool
+        isTLS: Bool,
+        isReset: Bool
     ) {
         let route = refusal?.route.map { shared.routes[$0] }
         var record = record(of: request, id: id, isTLS: isTLS)
         record.route = route?.number
         record.client = refusal?.client
-        record.status = problem.kind.status
+        record.status = isReset ? 0 : problem.kind.status
         record.problem = problem.kind
         let bytes = request.bytes
         let place =

@@ -106,20 +106,14 @@ struct AuthorityCall {
         }
     }
 
-    /// - Returns: nil if the token has already expired. But an expired token with a refresh token that rotates is treated as one without
-    ///   an expiry: the clocks may differ, and the refresh token must not be lost.
+    /// - Returns: nil if the token has already expired.
     private func live(_ token: TokenSet, at now: UnixTime) -> TokenSet? {
-        guard let end = token.expiresAt, end <= now else { return token }
-        guard context.grant.rotatesRefreshToken else { return nil }
-        var live = token
-        live.expiresAt = nil
-        live = context.grant.completing(live)
-        // The expiry may come from its own exp claim.
-        if let end = live.expiresAt, end <= now { live.expiresAt = nil }
-        let instead = live.expiresAt == nil ? "it is used until it is rejected" : "the configured lifetime applies"
-        var remarks = ["the token's stated expiry is already in the past; \(instead)"]
-        context.log(&remarks)
-        return live
+        let arrived = ArrivedToken(token, by: context.grant, at: now)
+        if let remark = arrived.remark {
+            var remarks = [remark]
+            context.log(&remarks)
+        }
+        return arrived.usable
     }
 
     /// At shutdown no request waits any more, so a call is cancelled, unless it spends a refresh token.

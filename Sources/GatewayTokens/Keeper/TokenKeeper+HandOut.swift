@@ -250,7 +250,7 @@ extension TokenKeeper {
     ) async -> Result<RevealedToken, GatewayProblem> {
         var renewer = TokenRenewer(
             context: KeeperContext(context, exchangingBy: grant, from: self),
-            phase: .open
+            isStored: false
         )
         switch await renewer.perform(.outsideSchedule, after: 0, waiters: { 1 }) {
         case .failed(let failure): return .failure(failure.operatorProblem)

@@ -381,7 +381,7 @@ extension TokenKeeper {
     /// The last chance to write whatever is not stored yet: the next keeper of this token begins with the contents of the store.
     private func storeWhatIsLeft(_ renewer: inout TokenRenewer) async {
         await storeRejection(&renewer)
-        if renewer.pendingWrite != .none { await renewer.saveAgain() }
+        if renewer.writeDue != nil { await renewer.saveAgain() }
         await renewer.endLease()
     }
 
@@ -434,7 +434,7 @@ extension TokenKeeper {
             }
             await context.note(event)
         case .sleep(let until):
-            guard let due = renewer.pendingWrite.due else { return .rest(until: until) }
+            guard let due = renewer.writeDue else { return .rest(until: until) }
             guard due <= now.monotonic else { return .rest(until: min(due, until ?? due)) }
             await renewer.saveAgain()
         }
@@ -752,7 +752,7 @@ extension TokenKeeper {
 
     /// Reads what others may have written, before the authorization server is asked to revoke the token.
     func readRemoteChange(_ renewer: inout TokenRenewer) async {
-        guard context.store.isShared, renewer.phase == .open, let entry = try? await context.store.load(context.key)
+        guard context.store.isShared, renewer.isOpen, let entry = try? await context.store.load(context.key)
         else {
             return
         }
@@ -769,7 +769,7 @@ extension TokenKeeper {
 
     /// - Returns: Whether there was any.
     private func applyRemoteChange(_ renewer: inout TokenRenewer) async -> Bool {
-        guard renewer.phase != .unread, let change = nextRemoteChange(&renewer) else { return false }
+        guard renewer.followsStore, let change = nextRemoteChange(&renewer) else { return false }
         await apply(change.entry, &renewer)
         if change.hasTakenAway { resume() }
         return true

@@ -4,8 +4,13 @@ import Logging
 
 /// Carries out calls: reads and writes the store, asks the authorization server, commits events.
 ///
-/// It is a value that one turn of the keeper owns: the turn takes it from the keeper's state, changes it without a lock, and puts
-/// it back. Whatever others must see at once goes through the keeper's machine or ``PublishedToken``.
+/// Who owns it: one turn of a ``TokenKeeper`` at a time. The turn takes it from the keeper's state, where it waits between turns, changes it
+/// without a lock, and puts it back (``TokenKeeper/work()``). If no gateway runs the keeper, and for an exchange of its token, it is made
+/// for one operation and thrown away.
+///
+/// What it owns: the record that the next call works on, what the store was last seen to hold, and what is left over for the next turn (a
+/// write, an event, somebody else's entry). Only its own methods change that. When the next call is due, which token is in use and who waits
+/// for it is the business of the keeper's ``TokenLifecycle``. What other threads must see at once is in ``PublishedToken``.
 ///
 /// A call keeps this order: lease (if gateways share the store) -> event `acquiring` or `renewing` -> journal (if the grant
 /// rotates) -> authorization server -> store -> event `acquired` or `renewed` -> the token is used.
@@ -40,7 +45,7 @@ struct TokenRenewer {
     private static let saveInterval: Duration = .seconds(5)
 
     /// How far the renewer has got with the store.
-    enum Phase {
+    private enum Phase {
         /// The store was never read. Before the first read, a difference is not a change.
         case unread
         /// The next call reads the store.
@@ -61,17 +66,17 @@ struct TokenRenewer {
     }
     /// An entry that somebody else wrote before this gateway could save its own. It is applied in the next turn.
     private var overtakenBy: TokenEntry?
-    private(set) var phase: Phase
+    private var phase: Phase
     private var uncommitted: Uncommitted?
     /// The write of ``record`` that the store has not taken yet.
-    private(set) var pendingWrite = PendingWrite.none
+    private var pendingWrite = PendingWrite.none
     /// Why the operator's last withdrawal is not in the audit log yet.
     private var unrecorded: AuditError?
 
-    /// - Parameter phase: `open` for a token that is not stored, so that there is no record to read.
-    init(context: KeeperContext, phase: Phase = .unread) {
+    /// - Parameter isStored: false for a token of which there is no record to read.
+    init(context: KeeperContext, isStored: Bool = true) {
         self.context = context
-        self.phase = phase
+        phase = isStored ? .unread : .open
         known = RenewalRecord(
             rotatesRefreshToken: context.grant.rotatesRefreshToken,
             canAcquireAnew: context.grant.canAcquireAnew
@@ -79,6 +84,12 @@ struct TokenRenewer {
     }
 
     var record: StoredToken? { known.token }
+    /// Whether ``record`` is up to date.
+    var isOpen: Bool { phase == .open }
+    /// Whether a call or an operator has begun to use the store, so that a difference from it is a change.
+    var followsStore: Bool { phase != .unread }
+    /// When to repeat the write that the store has not taken; nil if there is none.
+    var writeDue: MonotonicTime? { pendingWrite.due }
     private var isUncertain: Bool { known.isUncertain }
     /// See ``RenewalRecord/isRotationUncertain``.
     var isRotationUncertain: Bool { known.isRotationUncertain }

@@ -59,6 +59,13 @@ struct RequestHistoryTests {
         #expect(history.requests[0].verdict == "A request: what it was answered is not known.")
     }
 
+    @Test func aRequestWhoseStreamWasResetGotNoResponse() {
+        var request = Self.request("a-1", status: 0)
+        #expect(request.verdict == "A request: nothing was answered.")
+        request.problem = "client-limit-reached"
+        #expect(request.verdict == "A request: the gateway refused it without a response: client-limit-reached.")
+    }
+
     @Test func allMatchesOfAClientsIDAreListed() {
         let known = (1...3).map { Self.request("a-\($0)", status: 200, at: "2027-01-15T08:00:0\($0).000Z") }
         let history = RequestHistory(id: "mine", known: known, events: [:], remarks: ["memory"])

@@ -86,6 +86,10 @@ struct RequestSpansTests {
         // What a client did wrong is no error of the server's.
         #expect(values(spans[0])["error.type"] == .text("route-forbidden") && !spans[0].isError)
         #expect(request().spans(nil, offset: 0).map(\.name) == ["GET"])
+        // Its stream was reset.
+        let reset = request(status: 0, problem: .clientLimitReached) { _ in }.spans(nil, offset: 0)[0]
+        #expect(values(reset)["error.type"] == .text("client-limit-reached") && !reset.isError)
+        #expect(values(reset)["http.response.status_code"] == nil)
     }
 
     @Test func failuresHaveATypeOnTheSideTheyBelongTo() {

@@ -153,6 +153,7 @@ struct TrafficTests {
         arguments: [
             (200, nil, false), (404, nil, false), (401, .clientAuthRequired, false), (502, .upstreamUnreachable, true),
             (500, nil, true), (200, .upstreamUnreachable, true), (0, nil, false),
+            (0, .clientLimitReached, false), (0, .internalError, true),
         ] as [(Int, ProblemKind?, Bool)]
     )
     func whatIsAnError(_ status: Int, _ problem: ProblemKind?, _ isError: Bool) {

@@ -613,8 +613,9 @@ struct HTTP2UpstreamConversationTests {
         for _ in 0..<4 { _ = peer.conversation.openStream(isLast: true) }
         let goAway = TestFrame.frame(.goAway, 0, 0, TestFrame.word(3) + TestFrame.word(0))
         #expect(peer.send(goAway) == [.goAway(last: 3, .noError)])
-        let gone = peer.conversation.streams.receiveGoAway(last: 3)
-        #expect(gone.map(\.id) == [5, 7] && gone.map(\.place) == [2, 3])
+        let ids = peer.conversation.streams.open.map { peer.conversation.streams.id(of: $0) }
+        #expect(ids == [1, 3, 5, 7])
+        #expect(peer.conversation.streams.receiveGoAway(last: 3) == [2, 3])
         #expect(peer.conversation.openStream(isLast: true) == nil && peer.conversation.streams.open == [0, 1])
         #expect(
             peer.send(TestFrame.headers(5, Self.response) + TestFrame.headers(3, Self.response)) == [

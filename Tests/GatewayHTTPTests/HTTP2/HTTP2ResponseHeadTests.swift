@@ -104,6 +104,28 @@ struct HTTP2ResponseHeadTests {
         #expect(second.head.section.fields.map(\.name.count) == [1])
     }
 
+    /// A head that nobody looks at any more leaves the memory of its fields to the next message.
+    @Test func fieldsAreGivenBack() throws {
+        var (blocks, table) = (FieldBlockDecoder(), HTTP2FieldTable())
+        var decoder = ResponseHeadDecoder(maxBytes: 4096, maxFields: 9, isHTTP2: true)
+        func read(_ name: String) throws -> Int {
+            let block = FieldLiteral.field(":status", "200") + FieldLiteral.field(name, "x")
+            table.begin(.response, maxBytes: 4096, maxFields: 9)
+            try blocks.decode(block.span, into: &table, maxBytes: 4096)
+            _ = try decoder.decode(&table, isLast: false, answersHead: false)
+            return decoder.head.section.fields.count
+        }
+        #expect(try read("a") == 1 && !table.section.hasMemory)
+        decoder.giveBackFields(to: &table)
+        #expect(table.section.hasMemory && decoder.head.section.fields.isEmpty)
+        // Twice is once.
+        decoder.giveBackFields(to: &table)
+        #expect(table.section.hasMemory)
+        #expect(try read("b") == 1 && !table.section.hasMemory)
+        // Without it, the next message gets new memory.
+        #expect(try read("c") == 1 && table.section.hasMemory)
+    }
+
     @Test func whatHTTP1RefusesIsRefused() {
         let status = H2Field(":status", "200")
         #expect(throws: HeadRefusal.malformedStatusLine) { _ = try head([H2Field(":status", "099")]) }
