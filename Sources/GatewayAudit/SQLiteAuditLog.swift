@@ -717,21 +717,47 @@ extension SQLiteAuditLog {
         _ = try? await writer.perform(within: options.recordLimit) { self.writeUsage() }
     }
 
+    /// Writes uses and requests that are still in memory, for somebody who is about to read the file.
+    ///
+    /// - Returns: false if some of them could not be written within the limit. They are written later.
+    package func writePending(within limit: Duration) async -> Bool {
+        let end = ContinuousClock.now + limit
+        do {
+            guard try await writer.perform(within: limit, { self.writeUsage() }) else { return false }
+            // One batch after the other; events come in between.
+            while requests.withLock({ !$0.batch.isEmpty }) {
+                guard ContinuousClock.now < end else { return false }
+                let mayGoOn = try await writer.perform(within: limit) { [self] in
+                    writeBatch() || requests.withLock { $0.batch.isEmpty }
+                }
+                guard mayGoOn else { return false }
+            }
+            return true
+        } catch {
+            return false
+        }
+    }
+
     /// On the thread only.
-    private func writeUsage() {
+    ///
+    /// - Returns: Whether all of it is written.
+    @discardableResult
+    private func writeUsage() -> Bool {
         let uses = usage.withLock { $0.takeAll() }
-        guard !uses.isEmpty else { return }
+        guard !uses.isEmpty else { return true }
         do {
             let first = uses.map(\.key.minute).min()?.rfc3339 ?? ""
             try commit(waitingForLock: backgroundLockLimit) { try Self.add(uses, since: first, to: $0) }
             state.withLock { $0.shipping.noteUse(changedAt: first) }
             measure()
+            return true
         } catch {
             usage.withLock { usage in
                 for use in uses { usage.add(use) }
             }
             suspect()
             warn("usage was not written to the audit log", error)
+            return false
         }
     }
 

@@ -48,6 +48,15 @@ struct AuditRequestTests {
         let all = Mutex<[AuditRequestRow]>([])
     }
 
+    @Test func whoAsksNowFindsAllBatches() async throws {
+        let log = try fixture.open()
+        let many = PendingRequests.batchLimit * 2 + 1
+        #expect(log.keep((0..<many).map { request("r-\($0)") }) == 0)
+        #expect(await log.writePending(within: .seconds(30)))
+        #expect(try await read().count == many)
+        await log.close()
+    }
+
     @Test func requestsAreWrittenOneByOneAndReadWithFilters() async throws {
         let log = try fixture.open()
         #expect(log.keep([request("r-1"), request("r-2", status: 502, problem: .upstreamUnreachable)]) == 0)

@@ -58,6 +58,33 @@ struct AuditUsageTests {
         #expect(rows[1]["minute"] == "2026-03-01T09:30:00.000Z")
     }
 
+    @Test func whoAsksNowFindsWhatWasCounted() async throws {
+        let log = try fixture.open()
+        #expect(await log.writePending(within: .seconds(5)), "there is nothing to write")
+        log.count(Self.use(requests: 3, at: fixture.clock.now().wall))
+        #expect(try rows("SELECT * FROM token_use").isEmpty)
+        #expect(await log.writePending(within: .seconds(5)))
+        #expect(try rows("SELECT requests FROM token_use").map { $0["requests"] as Int } == [3])
+        #expect(await log.writePending(within: .seconds(5)))
+        #expect(try rows("SELECT requests FROM token_use").map { $0["requests"] as Int } == [3], "once")
+        await log.close()
+    }
+
+    @Test func whatCannotBeWrittenNowIsWrittenLater() async throws {
+        let log = try fixture.open(busyTimeout: .milliseconds(50))
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: fixture.path, configuration: configuration)
+        log.count(Self.use(at: fixture.clock.now().wall))
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        let isComplete = await log.writePending(within: .seconds(5))
+        #expect(!isComplete)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
+        #expect(await log.writePending(within: .seconds(5)))
+        #expect(try rows("SELECT * FROM token_use").count == 1)
+        await log.close()
+    }
+
     @Test func theServiceWritesUsageAsTimePasses() async throws {
         let log = try fixture.open()
         let service = Task { await log.run() }

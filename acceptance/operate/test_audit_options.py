@@ -270,6 +270,36 @@ def test_who_used_a_credential(two_credentials):
     assert gateway.run("audit", "who", "routes.open", "--by", "clients").returncode == 2
 
 
+@pytest.mark.parametrize("usage", ["minute", "request"])
+def test_a_use_is_in_the_answer_at_once(start_gateway, origin, usage):
+    """The gateway writes uses every few seconds; a command has it write them before it reads the log."""
+    gateway = start_gateway(config(origin, usage=usage))
+    assert ask(gateway, "laptop") == 200
+    assert who(gateway, "routes.api")["total"]["requests"] == 1
+    assert ask(gateway, "laptop") == 200
+    stats = json.loads(gateway.run("audit", "stats", "--by", "client", "--json").stdout)
+    assert stats["total"]["requests"] == 2
+    assert ask(gateway, "laptop") == 200
+    answer = requests.post(f"{gateway.admin_url}/api/audit/who/routes.api", timeout=20).json()
+    assert answer["total"]["requests"] == 3
+    if usage == "request":
+        assert ask(gateway, "laptop") == 200
+        assert len(query(gateway, "--requests")) == 4
+
+
+def test_it_is_said_where_the_newest_uses_may_be_missing(start_gateway, origin):
+    gateway = start_gateway(config(origin))
+    assert ask(gateway, "laptop") == 200
+    assert who(gateway, "routes.api")["total"]["requests"] == 1
+    (gateway.folder / "state" / "admin.token").unlink()
+    shown = gateway.run("audit", "who", "routes.api")
+    assert shown.returncode == 0 and "uses of the last 15 s may be missing" in shown.stderr, shown
+    # No refusal of the command itself stands in the log.
+    assert query(gateway, "--event", "client_denied") == []
+    gateway.stop()
+    assert gateway.run("audit", "who", "routes.api").stderr == ""
+
+
 def test_the_admin_listener_says_who_used_it(two_credentials):
     gateway = two_credentials
     url = f"{gateway.admin_url}/api/audit/who/routes.open"

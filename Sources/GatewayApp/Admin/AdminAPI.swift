@@ -81,6 +81,16 @@ package struct AdminAPI: Sendable {
         await gateway.who(name, question)
     }
 
+    /// Commands that read the file of the audit log ask for it first. Not for everybody on the machine: it waits for the disk.
+    package let flushAudit = Operation<AuditFlush>(
+        .post,
+        "/api/audit/flush",
+        .operator,
+        needsRunningGateway: true
+    ) { gateway, _ in
+        .success(await gateway.flushAudit())
+    }
+
     // MARK: What changes a token
 
     /// A gateway that starts renews by itself.

@@ -14,6 +14,12 @@ package struct BackupNote: Hashable, Sendable, Codable {
     package var instance: String
 }
 
+/// What came of writing uses and requests to the audit log.
+package struct AuditFlush: Hashable, Sendable, Codable {
+    /// Whether all that was counted before is in the log now.
+    package var isComplete: Bool
+}
+
 /// What came of a rotation of the local authority.
 package struct AuthorityRotationReport: Hashable, Sendable, Codable {
     /// The hosts and suffixes that it can sign for.

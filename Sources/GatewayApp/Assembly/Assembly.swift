@@ -156,6 +156,10 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         trafficHour: { observer.hour(at: $0) },
+                        writeUses: {
+                            observer.collect()
+                            return await storage.audit.writePending(within: .seconds(2))
+                        },
                         lockedAt: { broadcaster.lockedAt($0) },
                         startedAt: startedAt,
                         listeners: { proxy.bound.filter { $0.engine == nil } },

@@ -22,6 +22,8 @@ package struct OperatorControl: OperationRunner {
         }
         /// The traffic of clients, and latencies.
         var trafficHour: @Sendable (Moment) -> TrafficHour = { TrafficHour(at: $0.wall) }
+        /// Writes what was counted to the audit log. false if some of it could not be written.
+        var writeUses: @Sendable () async -> Bool = { true }
         /// When operators locked the credential with this name; nil when that is not known.
         var lockedAt: @Sendable (String) -> UnixTime? = { _ in nil }
         /// nil where no gateway runs.
@@ -299,6 +301,7 @@ package struct OperatorControl: OperationRunner {
             return .failure(GatewayProblem(.requestRefused, "\(error.message)."))
         }
         let question = AuditWho.Question(credential: name, by: asked.by, since: period.since, until: period.until)
+        _ = await seen.writeUses()
         do throws(AuditError) {
             let answer = try await AuditReader(path: plan.audit.path).who(question, within: .seconds(4))
             guard answer.total == nil else { return .success(answer) }
@@ -312,6 +315,9 @@ package struct OperatorControl: OperationRunner {
             return .failure(GatewayProblem(.auditUnavailable, "The audit log cannot be read: \(error.reason)."))
         }
     }
+
+    /// Writes the uses and requests that are counted in memory, so that a command finds them in the file.
+    package func flushAudit() async -> AuditFlush { AuditFlush(isComplete: await seen.writeUses()) }
 
     private func isKnown(_ credential: String) -> Bool {
         plan.credentials.contains { $0.name == credential || credential.hasPrefix("\($0.name)[") }

@@ -25,6 +25,6 @@ struct ArrivedToken: Hashable, Sendable {
         // The expiry may come from its own exp claim.
         if let end = live.expiresAt, end <= now { live.expiresAt = nil }
         let instead = live.expiresAt == nil ? "it is used until it is rejected" : "the configured lifetime counts"
-        (usable, remark) = (live, "the token is over already by its stated end; \(instead)")
+        (usable, remark) = (live, "the token's stated expiry is already in the past; \(instead)")
     }
 }

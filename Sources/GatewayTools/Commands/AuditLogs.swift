@@ -57,6 +57,7 @@ struct LocalAuditLog: Sendable {
         guard lines.filter.event == nil else {
             throw CommandFailure(.usage, "requests are not events: leave out --event, or --requests")
         }
+        if settings?.plan.audit.usage == .request { await takeIn() }
         let filter = try await resolve(lines.filter)
         let count = try await Self.reading {
             try await AuditReader(path: path).forEachRequest(filter) { row in
@@ -68,6 +69,27 @@ struct LocalAuditLog: Sendable {
             throw CommandFailure(.failed, gap)
         }
         Console.writeError("no request matches\n")
+    }
+
+    /// How long uses may be in memory only: the gateway collects them every 5 seconds, and writes them every 10.
+    private static let writingPause = 15
+
+    /// Has the running gateway write the uses and requests that it has counted. Says so on standard error if the newest ones may be missing.
+    func takeIn() async {
+        guard let settings, settings.plan.audit.usage != .none, StateDirectory.isHeld(settings.plan.stateDirectory)
+        else { return }
+        // Without the token, the gateway would record that it has refused the request.
+        if AdminToken.read(in: settings.plan.stateDirectory) != nil {
+            let client = settings.client
+            // A halted process must not keep a question that the file can answer.
+            let isComplete = await Deadline.value(within: .seconds(4)) {
+                (try? await client.ask(AdminAPI.operations.flushAudit))?.isComplete ?? false
+            }
+            if isComplete == true { return }
+        }
+        Console.writeError(
+            "the running gateway did not write its newest counts: uses of the last \(Self.writingPause) s may be missing\n"
+        )
     }
 
     func resolve(

@@ -66,6 +66,7 @@ struct AuditStatsCommand: AsyncParsableCommand {
         } else {
             let log = try scope.source.log()
             let (filter, grouping) = (try filter(), try grouping())
+            await log.takeIn()
             try await log.names().require(client: client, credential: credential)
             // The log names no upstreams, and the same route had another one once: what it has now is what people know.
             let upstreams = grouping == .upstream ? try log.configured().plan.names.upstreams : [:]

@@ -54,6 +54,7 @@ struct AuditWhoCommand: AsyncParsableCommand {
         } else {
             let log = try scope.source.log()
             usage = log.settings?.plan.audit.usage
+            await log.takeIn()
             try await log.names().require(credential: credential)
             answer = try await LocalAuditLog.reading { try await AuditReader(path: log.path).who(question) }
         }

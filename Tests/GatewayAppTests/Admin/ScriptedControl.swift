@@ -71,6 +71,7 @@ final class ScriptedControl: OperationRunner {
                     total: nil
                 )
             )
+        case "POST /api/audit/flush": return .success(AuditFlush(isComplete: true))
         case "POST /api/reload":
             note("reload")
             return .success(ReloadReport(cause: .operator, outcome: isReady ? .loaded : .refused))
