@@ -248,16 +248,7 @@ struct HTTP2ClientTests {
     @Test func informationalResponsesThatExpandAreDropped() async throws {
         let origin = try RawOrigin { connection, _, _ in
             let server = try RawHTTP2Server(connection)
-            let stream = RawHTTP2Client.bytes(try server.request().stream)
-            // A value of 3900 bytes goes into the table, where the other heads have it from.
-            let status: [UInt8] = [0x08, 3] + "103".utf8
-            let entry: [UInt8] = [0x40, 3] + "x-a".utf8 + [0x7F, 0xBD, 0x1D] + [UInt8](repeating: 0x76, count: 3900)
-            let length = status.count + entry.count
-            var bytes = [0, UInt8(length >> 8), UInt8(length & 0xFF), Kind.headers, 4] + stream + status + entry
-            for _ in 0..<60 {
-                bytes += [0, 0, 12, Kind.headers, 4] + stream + status + [UInt8](repeating: 0xBE, count: 7)
-            }
-            connection.send(bytes + [0, 0, 1, Kind.headers, 5] + stream + [0x88])
+            server.expandingHints(stream: try server.request().stream)
             _ = server.rest()
         }
         try await withProxy(origin, route: { $0.upstreamProtocol = .http2 }) { proxy in

@@ -163,10 +163,12 @@ struct HTTP2UpstreamTests {
             let stream = try server.request().stream
             // More than the system takes for the client. All but the first field come out of the table.
             let hint = [(":status", "103")] + Array(repeating: ("x-a", String(repeating: "v", count: 3900)), count: 240)
-            for _ in 0..<10 { try server.head(hint, stream: stream) }
-            // What came before the PING was passed on when it is answered.
-            server.send(Kind.ping, stream: 0, [UInt8](repeating: 1, count: 8))
-            _ = try server.next(Kind.ping)
+            for _ in 0..<10 {
+                try server.head(hint, stream: stream)
+                // What came before the PING was passed on when it is answered. Of what comes in one turn the gateway drops the rest.
+                server.send(Kind.ping, stream: 0, [UInt8](repeating: 1, count: 8))
+                _ = try server.next(Kind.ping)
+            }
             server.content("sneaked", isLast: false, stream: stream)
             try server.head(stream: stream)
             let reset = try server.next(Kind.reset)
@@ -180,6 +182,23 @@ struct HTTP2UpstreamTests {
             try blockUntil("the upstream's stream is reset") { isReset.load(ordering: .relaxed) }
             let text = try client.readToEnd(.closed)
             #expect(text.contains("HTTP/1.1 502 ") && !text.contains("sneaked"))
+        }
+    }
+
+    // MARK: Informational responses
+
+    @Test func informationalResponsesThatExpandAreDropped() async throws {
+        try await withUpstream { server, _ in
+            server.expandingHints(stream: try server.request().stream)
+            _ = server.next()
+        } _: { proxy in
+            let client = try proxy.client()
+            defer { client.close() }
+            client.send("GET /api/x HTTP/1.1\r\nHost: api.localhost\r\nConnection: close\r\n\r\n")
+            let text = try client.readToEnd(.closed)
+            // As many as reach the mark. Each has 27 KB.
+            #expect((1...10).contains(text.ranges(of: "HTTP/1.1 103 ").count))
+            #expect(text.contains("HTTP/1.1 200 "))
         }
     }
 

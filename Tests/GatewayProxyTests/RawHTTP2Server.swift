@@ -37,6 +37,20 @@ final class RawHTTP2Server {
         send(Kind.headers, flags: isLast ? 5 : 4, stream: stream, Array(buffer.readableBytesView))
     }
 
+    /// Sends 61 informational responses and a 200, all in one write: 1.7 MB, out of 6 KB.
+    func expandingHints(stream: UInt32) {
+        let stream = RawHTTP2Client.bytes(stream)
+        // A value of 3900 bytes goes into the table, where the other heads have it from.
+        let status: [UInt8] = [0x08, 3] + "103".utf8
+        let entry: [UInt8] = [0x40, 3] + "x-a".utf8 + [0x7F, 0xBD, 0x1D] + [UInt8](repeating: 0x76, count: 3900)
+        let length = status.count + entry.count
+        var bytes = [0, UInt8(length >> 8), UInt8(length & 0xFF), Kind.headers, 4] + stream + status + entry
+        for _ in 0..<60 {
+            bytes += [0, 0, 12, Kind.headers, 4] + stream + status + [UInt8](repeating: 0xBE, count: 7)
+        }
+        connection.send(bytes + [0, 0, 1, Kind.headers, 5] + stream + [0x88])
+    }
+
     func content(_ text: String, isLast: Bool = true, stream: UInt32) {
         send(Kind.data, flags: isLast ? 1 : 0, stream: stream, Array(text.utf8))
     }

@@ -1,10 +1,12 @@
 """Requests and responses between clients of HTTP/1 and upstreams of HTTP/2."""
 
 import socket
+import threading
+import time
 
 import pytest
 import requests
-from harness import raw
+from harness import proc, raw
 from harness.configs import BEARER
 from harness.issuer import Issuer
 
@@ -231,6 +233,31 @@ def test_informational_responses_have_a_bound(make_http2_origin, start_gateway):
         wire.sendall(b"GET /api/x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % gateway.port)
         answer = b"".join(iter(lambda: wire.recv(65536), b""))
     assert answer.count(b"HTTP/1.1 103 ") <= 64 and b"HTTP/1.1 502 " in answer and b"informational" in answer, answer[-500:]
+
+
+def test_informational_responses_for_a_client_that_reads_nothing(make_http2_origin, start_gateway):
+    """60 MB, out of a few bytes each: what does not fit is dropped, since it is only advice."""
+    origin = make_http2_origin()
+    is_sent = threading.Event()
+
+    def respond(stream):
+        for _ in range(60):
+            stream.head(103, *[("x-a", "v" * 3900)] * 250)
+        stream.answer(200, b"ok")
+        is_sent.set()
+
+    origin.respond = respond
+    route = {"upstream": origin.url, "protocol": "http2", "auth": BEARER}
+    gateway = start_gateway({"limits": {"header_bytes": "1MiB", "header_fields": 256}, "routes": {"api": route}})
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=20) as wire:
+        before = proc.resident_mib(gateway.process.pid)
+        wire.sendall(b"GET /api/x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % gateway.port)
+        assert is_sent.wait(20)
+        # The last of them are with the system.
+        time.sleep(2)
+        assert proc.peak_memory_mib(gateway.process.pid) - before < 32
+        answer = b"".join(iter(lambda: wire.recv(65536), b""))
+    assert 0 < answer.count(b"HTTP/1.1 103 ") < 60 and b"HTTP/1.1 200 " in answer and answer.endswith(b"ok"), answer[-500:]
 
 
 def test_a_request_head_that_fits_in_no_frame_has_several(gateway, origin):

@@ -370,6 +370,21 @@ package enum ExchangeEvent: Hashable, Sendable {
     case stalled(Stall)
 }
 
+/// Which informational responses a client gets. They are only advice and have no flow control, so nothing else bounds what waits of
+/// them: a few bytes from an HTTP/2 upstream can expand to megabytes in one turn.
+enum InformationalRule {
+    /// How many written bytes may wait to be flushed.
+    static let maximumUnflushed = 196_608
+
+    /// - Parameters:
+    ///   - unflushed: Bytes that were written for the client in this turn, which its channel does not hold yet.
+    ///   - isWritable: The client's channel holds less than the high-water mark.
+    static func passes(_ status: Int, unflushed: Int, isWritable: Bool) -> Bool {
+        // A 100 comes once, and some clients wait for it.
+        status == 100 || isWritable && unflushed < maximumUnflushed
+    }
+}
+
 /// What the rules need to know about a request head.
 package struct RequestFacts: Hashable, Sendable {
     /// May be repeated although an earlier attempt may have been acted upon (RFC 9110 section 9.2.2).

@@ -513,6 +513,7 @@ extension HTTP1ClientConnection: ClientStream {
         _ options: ResponseFieldRules.Options,
         id: RequestID
     ) {
+        guard InformationalRule.passes(head.status, unflushed: stage.count, isWritable: isWritable) else { return }
         // One that does not fit is dropped: it is only advice.
         _ = stage.append { staged in
             route.responseWriter.write(

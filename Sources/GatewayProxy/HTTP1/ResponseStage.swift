@@ -19,6 +19,9 @@ final class ResponseStage {
         staged = buffers.empty
     }
 
+    /// Bytes that ``flush()`` would send.
+    var count: Int { staged.readableBytes }
+
     /// Has `body` append to what is staged.
     @discardableResult
     func append<Result>(_ body: (inout ByteBuffer) -> Result) -> Result {

@@ -485,9 +485,9 @@ extension HTTP2ClientConnection {
 
     // MARK: Responses
 
-    /// Whether informational responses are sent, which are only advice. What this turn has written counts, because the channel does not
-    /// hold it yet: a few bytes from an HTTP/2 upstream can expand to megabytes in one turn.
-    var mayWriteInformational: Bool { isWritable && output.unflushed < HTTP2Output.maximumUnflushed }
+    func passesInformational(_ status: Int) -> Bool {
+        InformationalRule.passes(status, unflushed: output.unflushed, isWritable: isWritable)
+    }
 
     /// Writes a head of a response.
     @inline(__always)

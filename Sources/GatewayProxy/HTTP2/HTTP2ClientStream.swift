@@ -508,9 +508,7 @@ extension HTTP2ClientStream: ClientStream {
         _ options: ResponseFieldRules.Options,
         id: RequestID
     ) {
-        // They are only advice, and nothing else bounds what an upstream could have waiting of them. A 100 comes once, and some clients wait
-        // for it.
-        guard connection.mayWriteInformational || head.status == 100 else { return }
+        guard connection.passesInformational(head.status) else { return }
         write(head, bytes, by: route, options, id: id, tokenNote: nil, dateLine: nil)
     }
 
