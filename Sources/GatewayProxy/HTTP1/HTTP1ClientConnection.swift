@@ -441,17 +441,13 @@ extension HTTP1ClientConnection {
 }
 
 extension HTTP1ClientConnection {
-    /// A reload has come.
-    ///
-    /// - Parameter withdrawal: What the reload takes from requests of a configuration.
-    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
+    func followReload(_ reload: ReloadInProgress) {
         guard let exchange else {
             if engineFollowsReload() { return }
             if phase == .head, !reader.isWithinHead { takeConfiguration() }
             return
         }
-        let verdict = configuration.worker.verdict(on: exchange, request, from: connectionContext)
-        guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
+        guard reload.apply(to: exchange) else { return }
         self.exchange = nil
         takeConfiguration()
         phase = .head

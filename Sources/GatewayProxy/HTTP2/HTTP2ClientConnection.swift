@@ -603,8 +603,8 @@ extension HTTP2ClientConnection {
         writer.reset()
     }
 
-    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
-        for stream in openStreams { stream.followReload(withdrawal) }
+    func followReload(_ reload: ReloadInProgress) {
+        for stream in openStreams { stream.followReload(reload) }
     }
 
     // MARK: Drain

@@ -456,10 +456,9 @@ extension HTTP2ClientStream {
 
     // MARK: Reload
 
-    func followReload(_ withdrawal: (ProxyShared) -> ReloadWithdrawal) {
+    func followReload(_ reload: ReloadInProgress) {
         guard let exchange else { return engineFollowsReload() }
-        let verdict = connection.configuration.worker.verdict(on: exchange, request, from: connection.connectionContext)
-        guard exchange.followReload(withdrawal(exchange.shared), verdict) else { return }
+        guard reload.apply(to: exchange) else { return }
         self.exchange = nil
         guard !isClosed else { return }
         phase = .reading
