@@ -6,12 +6,16 @@ import NIOTLS
 
 /// One HTTP/1 connection of a client: reads its requests one after the other, and writes the responses.
 ///
+///     new ── TLS ──▶ handshake ──▶ head
+///      │        └──▶ refusing ──▶ finishing      there is no place for the connection
+///      └── no TLS ──▶ head
+///
 ///      ┌──────── response is complete ────────┐
 ///      ▼                                      │
 ///     head ── request ───────────────────▶ exchange ── 101 ──▶ tunnel
-///      │                                    │    ▲
-///      │                                    ▼    │ of an engine's request
-///      │                                engineContent
+///      │ ▲
+///      │ └────────── answer ──────────────────┐
+///      ├── an engine's request ───────────▶ asking ◀──▶ engineContent
 ///      ├── CONNECT ──▶ preparing ──▶ another HTTP1ClientConnection takes over, behind TLS
 ///      │       ├─────▶ peeking ──▶ head          for a route without TLS
 ///      │       │          ▼
@@ -32,27 +36,62 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private enum Phase: Equatable {
+    /// Payloads are small, and only rare phases have one that is counted, so that a look costs no retain.
+    private enum Phase {
+        /// Its channel is not open yet.
+        case new
+        /// The TLS handshake is under way, and what is written waits for it.
+        case handshake
+        /// There is no place for the connection. Its client is refused in the version of HTTP that the handshake agrees on.
+        indirect case refusing(GatewayProblem)
         /// Between requests, or within a head.
-        case head
-        /// The exchange says what is read.
-        case exchange
+        ///
+        /// `isFirst`: no request has come before, apart from the CONNECT to the server that is asked.
+        case head(isFirst: Bool)
+        /// The ``HTTP1ClientConnection/exchange`` says what is read.
+        ///
+        /// `sendsChunks`: the content of the response comes without framing, and the client gets it in chunks.
+        case exchange(sendsChunks: Bool)
+        /// The ``HTTP1ClientConnection/authorization`` answers an engine's request.
+        ///
+        /// `isComplete`: all of the request was read.
+        case asking(isComplete: Bool)
         /// Content of an engine's request is awaited and thrown away, so many bytes so far.
         case engineContent(Int)
         case tunnel
         /// CONNECT was taken: what follows is for TLS, which is made ready.
         case preparing
-        /// CONNECT was taken: the first bytes that follow decide (``tunnelPeek``).
-        case peeking
+        /// CONNECT was taken: the first bytes that follow decide.
+        case peeking(TunnelPeek)
         /// CONNECT was admitted: the connection to its server is made.
         case dialling
         /// The last response is on its way to the client; what still comes is thrown away.
         case finishing
-        /// The last response is written; what still comes is thrown away until the client closes.
-        case lingering
+        /// The last response is written; what still comes is thrown away until the client closes, but no longer than `until`.
+        case lingering(until: NIODeadline)
         /// A broken response is on its way to the client; the connection is reset when it is there.
-        case cutting
-        case closed
+        case cutting(Cutting)
+        /// `wasReset`: the client cannot take it for a good end.
+        case closed(wasReset: Bool)
+
+        var isCutting: Bool { if case .cutting = self { true } else { false } }
+    }
+
+    /// Whether the connection goes on behind the request at hand.
+    private enum Reuse {
+        case allowed
+        /// The request at hand is the last.
+        case over
+        /// So it is, or the one whose head is coming: the listener has changed, or the gateway stops.
+        case ending
+    }
+
+    /// How long to wait for a client that goes on sending after its last answer.
+    private enum Patience {
+        case long
+        case short
+        /// The connection is closed at once.
+        case none
     }
 
     private(set) var configuration: WorkerConfiguration
@@ -66,20 +105,18 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private let stage: ResponseStage
     /// TLS is not in the pipeline.
     private let hasDirectSocket: Bool
-    /// The TLS handshake is under way, and what is written waits for it.
-    private var isOpening: Bool
     private let clock: LoopClock
     private let buffers: SpareBuffers
-    private var phase = Phase.head
+    private var phase = Phase.new
+    private var reuse = Reuse.allowed
+    private var patience = Patience.long
     private var reader: RequestReader
     /// The request that ``reader`` fills.
     let request: RequestMessage
+    /// Begins in the phase of this name. Not in the enum: each look at it would cost a retain.
     private var exchange: ExchangeDriver?
-    /// For requests of an engine.
+    /// For requests of an engine, one after the other.
     private var authorization: AuthorizationExchange?
-    private var engineRequestIsComplete = true
-    /// Waits for the client's first bytes after a CONNECT to a server that a plain route leads to; nil otherwise.
-    private var tunnelPeek: TunnelPeek?
     /// For routes with `connection_auth: true`.
     private(set) var privateConnection: PrivateConnection?
     /// The way of the last request to a server without a route, made under ``configuration``.
@@ -87,24 +124,18 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     /// What the client has proved on this connection, valid under ``shared``.
     private var clientCache = ClientAuthenticationCache()
     private var deadline: ClientDeadline
-    private var keepsAlive = true
-    /// The content of the response comes without framing, and the client gets it in chunks.
-    private var sendsChunks = false
-    /// No request has come before, apart from the CONNECT to the server that is asked.
-    private var isFirst = true
-    /// The request at hand, or the one whose head is coming, is the last.
-    private var isEnding = false
+    private var unfinishedHead = UnfinishedHead()
+    private var places = ConnectionPlaces()
+
+    // What can be so in any phase.
+
     private var clientHasClosedOutput = false
-    /// The connection did not end as the client wanted it to.
-    private var wasCut = false
     /// The client takes more: what is on its way to it is below the high-water mark.
     private(set) var isWritable = true
-    private var closing = ClosingState()
-    private var unfinishedHead = UnfinishedHead()
+    /// The channel wants to read, which was put off.
     private var pendingRead = false
+    /// ``process()`` is under way, so that a call within it does nothing.
     private var isProcessing = false
-    private var hasOpened = false
-    private var places = ConnectionPlaces()
 
     var shared: ProxyShared { configuration.shared }
     var timeouts: Timeouts { configuration.timeouts }
@@ -119,7 +150,6 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         self.configuration = configuration
         self.peerCertificate = peerCertificate
         self.hasDirectSocket = hasDirectSocket
-        isOpening = !hasDirectSocket
         deadline = ClientDeadline(queue: configuration.worker.deadlines)
         clock = configuration.clock
         buffers = configuration.buffers
@@ -161,15 +191,15 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     private func opened() {
-        guard !hasOpened else { return }
-        hasOpened = true
+        guard case .new = phase else { return }
+        phase = hasDirectSocket ? .head(isFirst: true) : .handshake
         configuration.worker.register(self)
         if let problem = places.take(from: shared, for: context?.channel) {
-            closing.patience = places.isHeldForRefusal ? .short : .none
-            if !isOpening {
+            patience = places.isHeldForRefusal ? .short : .none
+            if hasDirectSocket {
                 refuse(problem)
             } else if places.isHeldForRefusal {
-                closing.refusal = problem
+                phase = .refusing(problem)
             } else {
                 return refuseWithoutAnswer(problem)
             }
@@ -184,12 +214,12 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
         configuration.worker.unregister(self)
         let exchange = exchange.take()
         // What the client of a tunnel sent last may not have left yet.
-        let isFinished = phase == .tunnel && !wasCut && exchange?.finishTunnel(reader.bytes) ?? false
-        phase = .closed
+        if case .tunnel = phase { _ = exchange?.finishTunnel(reader.bytes) }
+        let wasReset = becomeClosed()
         isWritable = false
         clock.end()
         deadline.cancel()
-        exchange?.clientLeft(isCut: wasCut && !isFinished)
+        exchange?.clientLeft(isCut: wasReset)
         authorization.take()?.cancel()
         closePrivateConnection()
         reader.dropAll()
@@ -199,14 +229,15 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         shared.logger.debug("Client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
         // The client may still read its last answer. After a part of one it must not see a regular end.
-        if phase == .finishing || phase == .cutting, error as? NIOSSLError == .uncleanShutdown { return }
-        wasCut = true
-        leaveClient()
+        switch phase {
+        case .finishing, .cutting: if error as? NIOSSLError == .uncleanShutdown { return }
+        default: break
+        }
+        leaveClient(isCut: true)
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
-            isOpening = false
             identifyPeer()
             agreed(onHTTP2: negotiated == ApplicationProtocol.http2)
         }
@@ -224,8 +255,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private func beginRequests(inPlaceOf origin: InterceptedOrigin) {
         connectionContext = connectionContext.intercepting(origin)
         clientCache = ClientAuthenticationCache()
-        isFirst = true
-        phase = .head
+        phase = .head(isFirst: true)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -258,12 +288,13 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private var wantsInput: Bool {
         switch phase {
         // A client that sends requests but reads no answers would fill the memory with them.
-        case .head: isWritable
+        case .new, .handshake, .refusing, .head: isWritable
         case .finishing, .lingering, .cutting, .closed: true
         case .peeking: true
         case .preparing, .dialling: false
         case .tunnel: reader.isEmpty && exchange?.intake == .content
         case .exchange: mayReadAhead || wantsInputOfExchange || exchange?.readsAhead ?? false
+        case .asking: mayReadAhead
         case .engineContent: mayReadAhead || reader.isEmpty
         }
     }
@@ -298,12 +329,12 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
             case .exchange: goesOn = readContent()
             case .engineContent(let count): goesOn = dropEngineContent(behind: count)
             case .tunnel: goesOn = readTunnel()
-            case .peeking: goesOn = peekAtOpening()
-            case .preparing, .dialling: goesOn = false
+            case .peeking(let peek): goesOn = peekAtOpening(peek)
+            case .new, .handshake, .refusing, .asking, .preparing, .dialling: goesOn = false
             case .finishing, .cutting, .closed: reader.dropAll()
-            case .lingering:
+            case .lingering(let end):
                 reader.dropAll()
-                deadline.move(to: min(clock.now + timeouts.linger, closing.lingersUntil), for: self)
+                deadline.move(to: min(clock.now + timeouts.linger, end), for: self)
             }
         }
         isProcessing = false
@@ -364,11 +395,10 @@ extension HTTP1ClientConnection {
     }
 
     private func authorize() {
-        isFirst = false
         if let engine = connectionContext.engine { return answerEngine(engine) }
         // A pattern, not `==`: that is a call through a table into another module.
         if case .authority = request.decoder.head.form { return connect() }
-        keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
+        decideReuse()
         let id = configuration.nextRequestID()
         switch shared.authorizer.decide(request, on: connectionContext, cache: &clientCache) {
         case .refused(let refusal): refuse(refusal.problem, id: id, refusal)
@@ -377,6 +407,14 @@ extension HTTP1ClientConnection {
         case .preflight(let preflight): answer(preflight, id: id)
         }
     }
+
+    /// Whether the connection goes on behind the request whose head has come.
+    private func decideReuse() {
+        guard reuse != .ending else { return }
+        reuse = request.decoder.head.clientKeepsAlive && !shared.isDraining ? .allowed : .over
+    }
+
+    private func endReuse() { if reuse == .allowed { reuse = .over } }
 
     /// - Parameter route: nil for the one that was matched.
     private func begin(
@@ -387,11 +425,12 @@ extension HTTP1ClientConnection {
         let now = clock.monotonic()
         let exchange = exchange(id, admitted, by: route, under: configuration, contentIsFramed: true, at: now)
         self.exchange = exchange
-        phase = .exchange
+        phase = .exchange(sendsChunks: false)
         exchange.begin(at: now)
     }
 }
 
+/// The content of a request, and what comes through a tunnel.
 extension HTTP1ClientConnection {
     private func readContent() -> Bool {
         guard let exchange, exchange.intake == .content else { return false }
@@ -420,8 +459,8 @@ extension HTTP1ClientConnection {
     }
 }
 
+/// Plain requests to servers that no route leads to.
 extension HTTP1ClientConnection {
-    /// Passes a plain request to a server that no route leads to.
     private func forward(_ unrouted: UnroutedRequest, id: RequestID) {
         do throws(ListenerError) {
             let way = try unroutedRoute(to: unrouted.server)
@@ -440,22 +479,27 @@ extension HTTP1ClientConnection {
     }
 }
 
+/// What a reload does to the request at hand.
 extension HTTP1ClientConnection {
     func followReload(_ reload: ReloadInProgress) {
         guard let exchange else {
             if engineFollowsReload() { return }
-            if phase == .head, !reader.isWithinHead { takeConfiguration() }
+            switch phase {
+            case .new, .handshake, .refusing, .head: if !reader.isWithinHead { takeConfiguration() }
+            default: break
+            }
             return
         }
         guard reload.apply(to: exchange) else { return }
         self.exchange = nil
         takeConfiguration()
-        phase = .head
+        phase = .head(isFirst: false)
         authorize()
         process()
     }
 }
 
+/// The deadline: what it is for depends on the phase.
 extension HTTP1ClientConnection {
     func setDeadline(_ amount: TimeAmount) {
         deadline.set(clock.now + amount, for: self)
@@ -466,7 +510,7 @@ extension HTTP1ClientConnection {
 
     func deadlinePassed() {
         switch phase {
-        case .head:
+        case .new, .handshake, .refusing, .head:
             if reader.isWithinHead {
                 releaseHead()
                 refuse(GatewayProblem(.requestTimeout, "The head of the request took too long."))
@@ -476,21 +520,21 @@ extension HTTP1ClientConnection {
             } else if !deadline.clientTakes(within: timeouts.idle, from: writer, by: clock, for: self) {
                 closeNow()
             }
-        case .exchange, .tunnel:
-            exchange?.deadlinePassed()
-            authorization?.deadlinePassed()
+        case .exchange, .tunnel: exchange?.deadlinePassed()
+        case .asking: authorization?.deadlinePassed()
         case .engineContent:
             endEngineContent(GatewayProblem(.requestTimeout, "The body of the engine's request timed out."))
         // A slow client has as long for the rest of its answer as for any other part of it.
         case .finishing:
             if !deadline.clientTakes(within: timeouts.response, from: writer, by: clock, for: self) { reset() }
-        case .cutting: resetWhenTaken()
-        case .peeking: peekIsLate()
+        case .cutting(let cutting): resetWhenTaken(cutting)
+        case .peeking(let peek): peekIsLate(peek)
         case .preparing, .lingering, .dialling, .closed: closeNow()
         }
     }
 }
 
+/// What goes from the exchange to the client: the response, the bytes of a tunnel, and problems in place of both.
 extension HTTP1ClientConnection: ClientStream {
     var clientAddress: String? { context?.channel.remoteAddress?.ipAddress }
     var isTLS: Bool { !hasDirectSocket }
@@ -545,7 +589,7 @@ extension HTTP1ClientConnection: ClientStream {
             default: (false, false)
             }
         let endsWithConnection = isHTTP10 && (isUntilClose || isChunked)
-        if endsWithConnection || !requestIsComplete || shared.isDraining { keepsAlive = false }
+        if endsWithConnection || !requestIsComplete || shared.isDraining { endReuse() }
         let persistence: ResponseWriter.Persistence =
             if head.status == 101 { .upgrade } else if keepsAlive { isHTTP10 ? .keepAlive : .implied } else { .close }
         let dateLine =
@@ -570,9 +614,12 @@ extension HTTP1ClientConnection: ClientStream {
         case .written: break
         case .writtenWithoutCookies: warnOfCookies(route.state.route, to: shared)
         }
-        sendsChunks = !isHTTP10 && isUntilClose
+        let sendsChunks = !isHTTP10 && isUntilClose
+        if sendsChunks, case .exchange = phase { phase = .exchange(sendsChunks: true) }
         return sendsChunks || endsWithConnection ? .content : .wire
     }
+
+    private var sendsChunks: Bool { if case .exchange(sendsChunks: true) = phase { true } else { false } }
 
     func stageContent(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
         guard sendsChunks else { return stage.take(count, of: &buffer) }
@@ -593,7 +640,7 @@ extension HTTP1ClientConnection: ClientStream {
     func flush() { stage.flush() }
 
     func finish(requestIsComplete: Bool) {
-        let isTunnel = phase == .tunnel
+        let isTunnel = if case .tunnel = phase { true } else { false }
         endExchange()
         flush()
         guard isTunnel || !keepsAlive || !requestIsComplete else { return becomeReady() }
@@ -602,23 +649,22 @@ extension HTTP1ClientConnection: ClientStream {
         closeAfterWrites(lingering: sendsMore)
     }
 
+    private var keepsAlive: Bool { reuse == .allowed }
+
     private func becomeReady() {
-        phase = .head
+        phase = .head(isFirst: false)
         reader.nextRequest()
         setDeadline(timeouts.idle)
         process()
     }
 
-    private func endExchange() {
-        if exchange != nil { exchange = nil }
-        sendsChunks = false
-    }
+    private func endExchange() { if exchange != nil { exchange = nil } }
 
     // MARK: Tunnel
 
     func beginTunnel() {
-        keepsAlive = false
-        phase = .tunnel
+        endReuse()
+        if case .exchange = phase { phase = .tunnel }
         process()
     }
 
@@ -666,22 +712,22 @@ extension HTTP1ClientConnection: EngineStream {
     ///
     /// - Parameter contentIsRead: All of it.
     private func answerEngine(_ name: String, contentIsRead: Bool = false) {
-        keepsAlive = request.decoder.head.clientKeepsAlive && !isEnding && !shared.isDraining
+        decideReuse()
         guard let engine = shared.engines[name] else {
             return refuse(GatewayProblem(.draining, "The engine is no longer configured."))
         }
-        phase = .exchange
-        engineRequestIsComplete = contentIsRead || request.decoder.head.framing == .none
+        let isComplete = contentIsRead || request.decoder.head.framing == .none
+        phase = .asking(isComplete: isComplete)
         let exchange =
             authorization.flatMap { $0.configuration === configuration ? $0 : nil }
             ?? AuthorizationExchange(engine, on: self, under: configuration)
         authorization = exchange
-        guard !engineRequestIsComplete, exchange.isProven else { return exchange.begin() }
+        guard !isComplete, exchange.isProven else { return exchange.begin() }
         if request.decoder.head.expectsContinue {
             stage.append { $0.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n") }
             flush()
             // Sending finds out that the engine has gone.
-            guard phase == .exchange else { return }
+            guard case .asking = phase else { return }
         }
         phase = .engineContent(0)
         setDeadline(timeouts.bodyIdle)
@@ -716,7 +762,7 @@ extension HTTP1ClientConnection: EngineStream {
     private static let maximumEngineContent = 1_048_576
 
     private func decideBehindContent() {
-        phase = .exchange
+        phase = .asking(isComplete: true)
         deadline.clear()
         decideAgain()
     }
@@ -729,13 +775,15 @@ extension HTTP1ClientConnection: EngineStream {
 
     private func endEngineContent(_ problem: GatewayProblem) {
         // Before the answer: its flush can lead back to ``process()``.
-        phase = .exchange
+        phase = .asking(isComplete: false)
         refuse(problem)
     }
 
     /// gRPC needs HTTP/2.
     var isCall: Bool { false }
     func send(message: ByteBuffer) { assertionFailure("HTTP/1 carries no calls of gRPC.") }
+
+    private var engineRequestIsComplete: Bool { if case .asking(isComplete: true) = phase { true } else { false } }
 
     func send(_ write: (inout ByteBuffer) -> Void) {
         let closes = !keepsAlive || !engineRequestIsComplete
@@ -780,19 +828,24 @@ extension HTTP1ClientConnection {
     /// server: that TLS is the proxy's, and what passes inside is in clear.
     private func beginsHTTP2() -> Bool {
         guard hasDirectSocket || connectionContext.intercepted?.scheme == .http else { return false }
+        guard case .head(isFirst: true) = phase else { return false }
         let bytes = reader.bytes
-        return isFirst && phase == .head && HTTP2FrameReader.beginsPreface(bytes.readableBytesUInt8Span)
+        return HTTP2FrameReader.beginsPreface(bytes.readableBytesUInt8Span)
     }
 
     /// The TLS handshake is over. Only now it is known in which version of HTTP a client that is one too many can be refused.
     private func agreed(onHTTP2: Bool) {
-        guard let refusal = closing.refusal.take() else {
+        switch phase {
+        case .handshake:
+            phase = .head(isFirst: true)
             if onHTTP2 { becomeHTTP2() }
-            return
+        case .refusing(let problem):
+            phase = .head(isFirst: true)
+            if onHTTP2 { refuseHTTP2(problem) } else { refuse(problem) }
+            setDeadline(timeouts.linger)
+        // It has ended meanwhile.
+        default: break
         }
-        guard phase == .head else { return }
-        if onHTTP2 { refuseHTTP2(refusal) } else { refuse(refusal) }
-        setDeadline(timeouts.linger)
     }
 
     /// HTTP/2 has no answer to a connection, so GOAWAY says that none of its requests are looked at.
@@ -811,7 +864,7 @@ extension HTTP1ClientConnection {
     }
 
     private func becomeHTTP2() {
-        guard phase == .head, let context else { return }
+        guard case .head = phase, let context else { return }
         releaseHead()
         let rest = reader.takeAll()
         var places = handPlaces(over: context)
@@ -829,7 +882,7 @@ extension HTTP1ClientConnection {
             places.giveBack(to: shared)
             return context.close(promise: nil)
         }
-        if isEnding || shared.isDraining { connection.drain() }
+        if reuse == .ending || shared.isDraining { connection.drain() }
         swap.finish(replaying: rest)
     }
 
@@ -850,7 +903,7 @@ extension HTTP1ClientConnection {
     /// Another handler takes the connection from here on, with its places.
     private func handPlaces(over context: ChannelHandlerContext) -> ConnectionPlaces {
         configuration.worker.unregister(self)
-        phase = .closed
+        becomeClosed()
         clock.end()
         deadline.cancel()
         return handOverPlaces()
@@ -861,8 +914,8 @@ extension HTTP1ClientConnection {
 extension HTTP1ClientConnection {
     private func connect() {
         // What the client has sent behind it is for another protocol, whatever the answer is.
-        keepsAlive = false
-        guard !isEnding, !shared.isDraining else { return refuse(Self.ending) }
+        endReuse()
+        guard reuse != .ending, !shared.isDraining else { return refuse(Self.ending) }
         let bytes = request.bytes
         switch shared.authorizer.decideConnect(
             request.decoder.head,
@@ -885,11 +938,11 @@ extension HTTP1ClientConnection {
     }
 
     private func take(_ result: Result<NIOSSLContext, any Error>, inPlaceOf origin: InterceptedOrigin) {
-        guard phase == .preparing else { return }
+        guard case .preparing = phase else { return }
         switch result {
         case .failure(let error):
             refuse(GatewayProblem(.overloaded, "There is no certificate for \(origin.host): \(error)"))
-        case .success where isEnding: refuse(Self.ending)
+        case .success where reuse == .ending: refuse(Self.ending)
         case .success(let tls):
             writer.send(Self.established)
             writer.afterWrites { [self] in begin(tls, inPlaceOf: origin) }
@@ -898,9 +951,9 @@ extension HTTP1ClientConnection {
 
     /// What the client has sent behind its CONNECT belongs to TLS.
     private func begin(_ tls: NIOSSLContext, inPlaceOf origin: InterceptedOrigin) {
-        guard phase == .preparing, let context else { return }
+        guard case .preparing = phase, let context else { return }
         // A reload has replaced the settings that admitted this client.
-        guard !isEnding else { return closeNow() }
+        guard reuse != .ending else { return closeNow() }
         let rest = reader.takeAll()
         hand(over: context)
         let inner = HTTP1ClientConnection(
@@ -919,29 +972,26 @@ extension HTTP1ClientConnection {
 
     /// The client's first bytes say whether they are a request for the route.
     private func peek(for origin: InterceptedOrigin, or tunnel: TunnelDestination?) {
-        phase = .peeking
-        tunnelPeek = TunnelPeek(origin: origin, tunnel: tunnel)
+        phase = .peeking(TunnelPeek(origin: origin, tunnel: tunnel))
         writer.send(Self.established)
-        guard phase == .peeking else { return }
+        guard case .peeking = phase else { return }
         setDeadline(tunnel == nil ? timeouts.header : min(TimeAmount(TunnelOpening.patience), timeouts.header))
     }
 
     /// - Returns: Whether there is more to do with what has come.
-    private func peekAtOpening() -> Bool {
-        guard let peek = tunnelPeek else { return false }
+    private func peekAtOpening(_ peek: TunnelPeek) -> Bool {
         let bytes = reader.bytes
         switch TunnelOpening.judge(bytes.readableBytesUInt8Span) {
         case .unfinished:
             // It has begun to speak, so it does not wait for the server to do so.
             if !peek.hasBegun {
-                tunnelPeek?.hasBegun = true
+                peek.hasBegun = true
                 setDeadline(timeouts.header)
             }
             return false
         case .request:
-            tunnelPeek = nil
             // A reload has replaced the settings that admitted this client.
-            guard !isEnding else {
+            guard reuse != .ending else {
                 closeNow()
                 return true
             }
@@ -956,13 +1006,12 @@ extension HTTP1ClientConnection {
     }
 
     /// Its deadline has passed. Bytes that could still become a request of the route must not pass without it.
-    private func peekIsLate() {
-        guard reader.isEmpty, let peek = tunnelPeek, peek.tunnel != nil else { return closeNow() }
+    private func peekIsLate(_ peek: TunnelPeek) {
+        guard reader.isEmpty, peek.tunnel != nil else { return closeNow() }
         openConnectTunnel(peek)
     }
 
     private func openConnectTunnel(_ peek: TunnelPeek) {
-        tunnelPeek = nil
         guard let tunnel = peek.tunnel else { return refuse(TunnelOpening.noRequest(to: peek.origin)) }
         openTunnel(to: tunnel, isEstablished: true)
     }
@@ -976,12 +1025,17 @@ extension HTTP1ClientConnection {
 }
 
 /// What the client's first bytes after a CONNECT decide between.
-private struct TunnelPeek {
+private final class TunnelPeek {
     let origin: InterceptedOrigin
     /// nil where bytes may not pass as they are.
     let tunnel: TunnelDestination?
     /// Some bytes have come.
     var hasBegun = false
+
+    init(origin: InterceptedOrigin, tunnel: TunnelDestination?) {
+        self.origin = origin
+        self.tunnel = tunnel
+    }
 }
 
 /// CONNECT to a server that no route leads to.
@@ -1007,7 +1061,7 @@ extension HTTP1ClientConnection {
     }
 
     private func fail(_ tunnel: ConnectTunnel, with problem: GatewayProblem) {
-        guard phase == .dialling else { return tunnel.fail(with: nil) }
+        guard case .dialling = phase else { return tunnel.fail(with: nil) }
         let subject = ProblemSubject(
             requestID: tunnel.requestID,
             disclosesNames: shared.authorizer.disclosesNames(to: tunnel.destination.client, on: connectionContext)
@@ -1018,7 +1072,7 @@ extension HTTP1ClientConnection {
     }
 
     private func begin(_ tunnel: ConnectTunnel, on connection: TunnelDialer.Connection) {
-        guard phase == .dialling, let context, !isEnding, connection.channel.isActive,
+        guard case .dialling = phase, let context, reuse != .ending, connection.channel.isActive,
             tunnel.mayOpen(to: connection.dialled)
         else {
             connection.end.cut()
@@ -1031,7 +1085,7 @@ extension HTTP1ClientConnection {
         }
         if !tunnel.isEstablished { writer.send(Self.established) }
         // Sending finds out that a client has gone.
-        guard phase == .dialling, context.channel.isActive else {
+        guard case .dialling = phase, context.channel.isActive else {
             connection.end.cut()
             return tunnel.fail(with: nil)
         }
@@ -1044,29 +1098,22 @@ extension HTTP1ClientConnection {
     }
 }
 
-/// What a connection that ends has to remember.
-private struct ClosingState {
-    enum Patience {
-        case long
-        case short
-        /// The connection is closed at once.
-        case none
-    }
-
-    /// There is no place for the connection. Its client is refused in the version of HTTP that the handshake agrees on.
-    var refusal: GatewayProblem?
-    /// How long to wait for a client that goes on sending after its last answer.
-    var patience = Patience.long
-    /// When such a client is waited for no longer.
-    var lingersUntil = NIODeadline.distantFuture
-    /// When a broken response is cut, whatever the client has taken of it by then.
-    var cutsAt = NIODeadline.distantFuture
-    /// When a client that takes none of a broken response is waited for no longer.
-    var takesUntil = NIODeadline.distantFuture
-    /// How much of a broken response the client had not taken at the last look.
+/// When a broken response is cut.
+private final class Cutting {
+    /// Whatever the client has taken of it by then.
+    let limit: NIODeadline
+    /// When a client that takes none of it is waited for no longer.
+    var takesUntil: NIODeadline
+    /// How much of it the client had not taken at the last look.
     var untaken = Int.max
+
+    init(limit: NIODeadline, takesUntil: NIODeadline) {
+        self.limit = limit
+        self.takesUntil = takesUntil
+    }
 }
 
+/// The ways to end: the client has closed or is lost, an operator withdraws or stops, the last response is written or broken.
 extension HTTP1ClientConnection {
     // MARK: End of the client's input
 
@@ -1079,10 +1126,12 @@ extension HTTP1ClientConnection {
         switch phase {
         // Nothing more can come, so that nothing is waited for: with TLS, a close_notify.
         case .lingering, .closed:
-            phase = .closed
+            becomeClosed()
             writer.closeAtOnce()
         // What waits here may be more requests, the last of which says whether the client still reads.
-        case .head, .exchange, .engineContent, .tunnel, .preparing, .peeking, .dialling: process()
+        case .new, .handshake, .refusing, .head, .exchange, .asking, .engineContent, .tunnel, .preparing, .peeking,
+            .dialling:
+            process()
         case .finishing, .cutting: break
         }
     }
@@ -1096,13 +1145,13 @@ extension HTTP1ClientConnection {
             // After an early answer a client stops sending and reads on (RFC 9112 section 9.5).
             if !isComplete, exchange.responseHasBegun { return }
             let hasLeft = reader.isEmpty ? !isComplete || request.decoder.head.clientKeepsAlive : reader.clientHasLeft()
-            if hasLeft { leaveClient() }
+            if hasLeft { leaveClient(isCut: false) }
         case .tunnel: if reader.isEmpty { exchange?.clientClosedOutput() }
-        case .head: if reader.isEmpty { closeAfterWrites(lingering: false) }
+        case .new, .handshake, .refusing, .head: if reader.isEmpty { closeAfterWrites(lingering: false) }
         case .preparing, .peeking: closeNow()
         // It may have sent all that the server is to get.
         case .dialling: break
-        case .engineContent, .finishing, .lingering, .cutting, .closed: break
+        case .asking, .engineContent, .finishing, .lingering, .cutting, .closed: break
         }
     }
 
@@ -1114,32 +1163,38 @@ extension HTTP1ClientConnection {
     }
 
     func drain() {
-        isEnding = true
-        keepsAlive = false
-        guard phase == .head, !reader.isWithinHead, isWritable || reader.isEmpty else { return }
-        if isOpening || writer.hasInput || !reader.isEmpty {
-            // A request, most likely, that is about to come or waits for its turn; or half of an empty line.
-            setDeadline(timeouts.linger)
-        } else {
-            // The last answer may still be on its way to a slow client.
-            closeAfterWrites(lingering: false)
+        reuse = .ending
+        switch phase {
+        // The first request is about to come.
+        case .new, .handshake, .refusing: setDeadline(timeouts.linger)
+        case .head where !reader.isWithinHead && (isWritable || reader.isEmpty):
+            if writer.hasInput || !reader.isEmpty {
+                // A request, most likely, that is about to come or waits for its turn; or half of an empty line.
+                setDeadline(timeouts.linger)
+            } else {
+                // The last answer may still be on its way to a slow client.
+                closeAfterWrites(lingering: false)
+            }
+        default: break
         }
     }
 
     /// The gateway ends, whatever is under way. No client may take a part of an answer for the whole.
     func stop() {
         let hasPart = exchange?.responseHasBegun ?? false
-        if hasPart || phase == .cutting || writer.isHoldingBytes() { reset() } else { closeNow() }
+        if hasPart || phase.isCutting || writer.isHoldingBytes() { reset() } else { closeNow() }
     }
 
     // MARK: Closing
 
     /// Ends the connection of a client that has left, or is broken, and what the upstream does for it. Answers that were written
     /// before may still be read.
-    private func leaveClient() {
+    ///
+    /// - Parameter isCut: It is broken.
+    private func leaveClient(isCut: Bool) {
         let exchange = exchange.take()
         let hasPart = exchange?.responseHasBegun ?? false
-        exchange?.clientLeft(isCut: wasCut)
+        exchange?.clientLeft(isCut: isCut)
         guard hasPart || writer.isHoldingBytes() else { return closeNow() }
         if hasPart { cut(within: nil) } else { closeAfterWrites(lingering: false) }
     }
@@ -1147,23 +1202,34 @@ extension HTTP1ClientConnection {
     /// Closes without an answer: the TLS handshake would have to come first, and there is no room to wait for it.
     private func refuseWithoutAnswer(_ problem: GatewayProblem) {
         observe(problem, under: configuration)
-        phase = .closed
+        becomeClosed()
         writer.closeAtOnce()
     }
 
     func use(_ connection: PrivateConnection) { privateConnection = connection }
     private func closePrivateConnection() { privateConnection.take()?.close() }
 
+    /// Enters the last phase.
+    ///
+    /// - Parameter byReset: A later call does not take it back.
+    /// - Returns: Whether the connection was reset, now or before.
+    @discardableResult
+    private func becomeClosed(byReset: Bool = false) -> Bool {
+        var wasReset = byReset
+        if case .closed(wasReset: true) = phase { wasReset = true }
+        phase = .closed(wasReset: wasReset)
+        return wasReset
+    }
+
     private func closeNow() {
-        phase = .closed
+        becomeClosed()
         writer.closeConnection()
         if clientHasClosedOutput { writer.closeAtOnce() }
     }
 
     /// Ends the connection in a way that no client takes for a good end; what it has not taken yet is lost.
     private func reset() {
-        phase = .closed
-        wasCut = true
+        becomeClosed(byReset: true)
         cancelDeadline()
         writer.reset()
     }
@@ -1182,11 +1248,10 @@ extension HTTP1ClientConnection {
     }
 
     private func writesDone(lingering: Bool) {
-        guard phase == .finishing else { return }
-        phase = .lingering
-        closing.lingersUntil = .now() + (closing.patience == .long ? timeouts.lingerInAll : timeouts.linger)
+        guard case .finishing = phase else { return }
+        phase = .lingering(until: .now() + (patience == .long ? timeouts.lingerInAll : timeouts.linger))
         setDeadline(timeouts.linger)
-        if lingering, closing.patience != .none, !clientHasClosedOutput {
+        if lingering, patience != .none, !clientHasClosedOutput {
             writer.closeOutput()
         } else {
             context?.channel.close(promise: nil)
@@ -1203,22 +1268,22 @@ extension HTTP1ClientConnection {
         endExchange()
         flush()
         closePrivateConnection()
-        guard phase != .closed else { return }
-        phase = .cutting
-        closing.takesUntil = .now() + timeouts.response
-        if let limit { closing.cutsAt = .now() + limit }
+        if case .closed = phase { return }
+        let now = NIODeadline.now()
+        let cutting = Cutting(limit: limit.map { now + $0 } ?? .distantFuture, takesUntil: now + timeouts.response)
+        phase = .cutting(cutting)
         reader.dropAll()
         resumeReading()
-        resetWhenTaken()
+        resetWhenTaken(cutting)
     }
 
-    private func resetWhenTaken() {
+    private func resetWhenTaken(_ cutting: Cutting) {
         let untaken = writer.untakenBytes()
-        if untaken < closing.untaken {
-            closing.takesUntil = .now() + timeouts.response
-            closing.untaken = untaken
+        if untaken < cutting.untaken {
+            cutting.takesUntil = .now() + timeouts.response
+            cutting.untaken = untaken
         }
-        guard untaken > 0, .now() < min(closing.takesUntil, closing.cutsAt) else { return reset() }
+        guard untaken > 0, .now() < min(cutting.takesUntil, cutting.limit) else { return reset() }
         // The system does not tell when the last byte has been taken.
         setDeadline(Self.pauseBetweenLooks)
     }
