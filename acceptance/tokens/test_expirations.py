@@ -54,7 +54,7 @@ def test_a_secret_is_counted_down_and_said_ahead_of_its_end(start_gateway, origi
     assert "Get a new secret for key" in status.stdout
     [expiration] = json.loads(gateway.run("status", "--json").stdout)["expirations"]
     assert expiration["kind"] == "secret" and 3 * 86400 < expiration["remaining_seconds"] <= 5 * 86400 and expiration["is_soon"]
-    assert "key: its secret ends in 4d" in reasons(gateway)[0]
+    assert "key: its secret expires in 4d" in reasons(gateway)[0]
     assert requests.get(f"{gateway.admin_url}/readyz", timeout=10).status_code == 200
     assert 'gateway_expires_soon{kind="secret",of="key"} 1' in metrics(gateway)
     page = requests.get(f"{gateway.admin_url}/", timeout=10).text
@@ -62,7 +62,7 @@ def test_a_secret_is_counted_down_and_said_ahead_of_its_end(start_gateway, origi
 
     gateway.configure(bearer(origin, expires=day(-1)))
     assert gateway.run("reload").returncode == 0
-    assert "its secret has ended" in reasons(gateway)[0]
+    assert "its secret has expired" in reasons(gateway)[0]
 
     gateway.configure(bearer(origin))
     assert gateway.run("reload").returncode == 0
@@ -74,7 +74,7 @@ def test_an_end_that_is_near_at_the_start_is_in_the_audit_log(start_gateway, ori
     gateway = start_gateway(bearer(origin, expires=day(3)))
     [detail] = processes.wait_until(lambda: announced(gateway), 10, "it is announced")
     assert detail == {"kind": "secret", "of": "key"}
-    assert "Ends soon" in gateway.text() and "0123456789" not in gateway.text()
+    assert "Expires soon" in gateway.text() and "0123456789" not in gateway.text()
 
 
 def test_a_date_that_is_none_is_refused(make_gateway, origin):

@@ -92,20 +92,25 @@ package struct AdminAPI: Sendable {
         needsRunningGateway: true
     )
 
-    package let revoke = onToken("revoke", .revoke, .token, "Have the authority forget the token, then forget it here.")
+    package let revoke = onToken(
+        "revoke",
+        .revoke,
+        .token,
+        "Revoke the token at the authorization server, then forget it here."
+    )
 
     package let clear = onToken(
         "clear",
         .clear,
         .token,
-        "Forget the token here and in the store; the authority is not told."
+        "Forget the token here and in the store, without telling the authorization server."
     )
 
     package let lock = onCredential(
         "lock",
         AdminButton(
             use: .lock,
-            summary: "Stop using the credential: it is neither injected nor renewed, over restarts too."
+            summary: "Stop using the credential: it is neither injected nor renewed, even after a restart."
         ),
         withdraws: true
     ) {

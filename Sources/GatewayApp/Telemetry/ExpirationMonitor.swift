@@ -35,7 +35,7 @@ struct ExpirationMonitor: Service {
 
     private func announce(_ expiration: Expiration) async {
         logger.warning(
-            "Ends soon",
+            "Expires soon",
             metadata: [
                 "kind": "\(expiration.kind.rawValue)", "of": "\(expiration.of)", "ends_at": "\(expiration.endsAt)",
                 "action": "\(expiration.action)",
