@@ -47,7 +47,7 @@ enum PageShell {
         <dialog id="ask-token" aria-labelledby="ask-token-title">
         <form method="dialog">
         <h2 id="ask-token-title">Admin token</h2>
-        <p><label for="admin-token">The contents of the file admin.token in the state directory. This tab keeps it until it is
+        <p><label for="admin-token">Paste the token from the file admin.token in the state directory. This tab keeps it until it is
         closed.</label></p>
         <p><input id="admin-token" type="password" autocomplete="off" required></p>
         <p id="wrong-token" class="bad" role="alert" hidden>This is not the admin token of the gateway.</p>
