@@ -67,11 +67,11 @@ struct AuditFile: Sendable {
         }
         let moved = "if it was moved, move it back with its -wal file. If it is lost, "
         guard FileIdentity(AuditHead.path(for: path)) != nil else {
-            return moved + "restart the gateway: a new log is begun. Its head file is gone, too, so nothing in it "
-                + "tells of the loss"
+            return moved + "restart the gateway, which starts a new log. Its head file is gone, too, so the new log "
+                + "does not record the loss"
         }
-        return moved + "set audit.on_missing: recreate and restart the gateway: a new log is begun, and its first "
-            + "event tells of the loss"
+        return moved + "set audit.on_missing: recreate and restart the gateway, which starts a new log. Its first "
+            + "event records the loss"
     }
 }
 

@@ -340,7 +340,7 @@ extension AuditReader {
         ) { row in
             rows += 1
             if let end, rows.isMultiple(of: 4096), ContinuousClock.now > end {
-                throw AuditError("the answer took too long: ask about a shorter time")
+                throw AuditError("the query took too long; choose a shorter period")
             }
             tally.add(
                 AuditWhoTally.Use(

@@ -87,7 +87,7 @@ package final class AuditShipper: Sendable {
             return Self.unconfirmed(failure.reason)
         }
         if await confirmations.wait(for: row, within: limit) { return nil }
-        let reason = state.withLock { $0.failure?.reason } ?? "\(database) did not take it in time"
+        let reason = state.withLock { $0.failure?.reason } ?? "\(database) did not accept it in time"
         return Self.unconfirmed(reason)
     }
 
@@ -213,11 +213,11 @@ package final class AuditShipper: Sendable {
         let metadata: Logger.Metadata = ["database": "\(database)", "unshipped": "\(shipping.unshipped)"]
         if let trouble, hasBegun {
             logger.warning(
-                "The database does not take the audit log; events wait in the local log",
+                "The database does not accept the audit log; events wait in the local log",
                 metadata: metadata.merging(["reason": "\(trouble.reason)", "since": "\(trouble.since.rfc3339)"]) { $1 }
             )
         } else if isOver {
-            logger.notice("The database takes the audit log again", metadata: metadata)
+            logger.notice("The database accepts the audit log again", metadata: metadata)
         }
     }
 }

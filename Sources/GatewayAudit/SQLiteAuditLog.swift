@@ -189,7 +189,7 @@ package final class SQLiteAuditLog: AuditLog {
         let watchdog = Task {
             // Cancelled when the event is committed before.
             guard (try? await Task.sleep(for: limit)) != nil else { return }
-            end.keep(.failure(overdue ?? AuditError("the audit log \(options.path) did not take the event in time")))
+            end.keep(.failure(overdue ?? AuditError("the audit log \(options.path) did not accept the event in time")))
         }
         defer { watchdog.cancel() }
         return await end.value()
@@ -202,7 +202,11 @@ package final class SQLiteAuditLog: AuditLog {
             if state.isClosed { return (AuditError("the audit log is closed"), false) }
             for entry in entries {
                 guard let shortage = state.room.shortage(for: entry.event.name.priority) else { continue }
-                return (AuditError("the audit log takes no such event: \(state.room.explanation(of: shortage))"), false)
+                return (
+                    AuditError(
+                        "the audit log does not accept such events now: \(state.room.explanation(of: shortage))"
+                    ), false
+                )
             }
             guard !state.events.isFull else {
                 return (AuditError("too many events wait for the audit log; is the disk slow?"), false)
@@ -353,7 +357,7 @@ extension SQLiteAuditLog {
         case (.replaced, let onMissing):
             let beginning =
                 onMissing == .recreate
-                ? "move it away: a new log is begun at once"
+                ? "move it away: the gateway starts a new log at once"
                 : "move it away, set audit.on_missing: recreate and restart the gateway"
             throw AuditError(
                 "the audit log \(options.path) is not the file that this gateway opened; move that one back. If it is lost "
@@ -385,7 +389,7 @@ extension SQLiteAuditLog {
 
     private func report(_ loss: AuditLoss) {
         logger.error(
-            "the audit log was gone; a new one was begun",
+            "the audit log was gone; the gateway started a new one",
             metadata: ["file": "\(options.path)", "lost_to": "\(loss.lostTo)"]
         )
     }
@@ -414,7 +418,7 @@ extension SQLiteAuditLog {
 
     private func sayLost(_ withdrawal: TokenEvent) {
         logger.error(
-            "What an operator took away is not in the audit log",
+            "A lock or revocation is missing from the audit log",
             metadata: ["event": "\(withdrawal.name.rawValue)", "credential": "\(withdrawal.credential ?? "")"]
         )
     }
@@ -536,7 +540,10 @@ extension SQLiteAuditLog {
             return logger.notice("the audit log has room again", metadata: ["for": "\(priority)"])
         }
         let reason = after.explanation(of: shortage)
-        logger.warning("the audit log takes less", metadata: ["refused": "\(priority)", "reason": "\(reason)"])
+        logger.warning(
+            "the audit log records fewer kinds of events",
+            metadata: ["refused": "\(priority)", "reason": "\(reason)"]
+        )
     }
 }
 
@@ -691,7 +698,7 @@ extension SQLiteAuditLog {
         }
         guard !left.isEmpty else { return }
         logger.notice(
-            "the audit log is large and lacks indices, so some questions to it take long",
+            "the audit log is large and lacks indices, so some queries take long",
             metadata: [
                 "indices": "\(left.joined(separator: ", "))",
                 "remedy": "stop the gateway when it suits you, and run `authgateway audit index`",

@@ -59,7 +59,7 @@ struct AuditMissingTests {
     /// Advice that does not work in the case at hand is worse than none.
     @Test(arguments: [
         ([""], "set audit.on_missing: recreate and restart the gateway"),
-        (["", ".head"], "restart the gateway: a new log is begun. Its head file is gone, too"),
+        (["", ".head"], "restart the gateway, which starts a new log. Its head file is gone, too"),
         (["", ".key"], "so is the installation key"), (["", ".head", ".key"], "with an empty state directory"),
     ])
     func theAdviceDependsOnWhatElseIsGone(_ removed: [String], _ words: String) async throws {

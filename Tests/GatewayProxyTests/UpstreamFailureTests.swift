@@ -29,12 +29,14 @@ struct UpstreamFailureTests {
         let error = NIOSSLError.unableToValidateCertificate
         let problem = UpstreamFailure.problem(error, Self.origin, authorities: "/etc/gateway/other.pem")
         let text =
-            "The certificate of https://api.example.com is not signed by an authority in other.pem (tls.ca of the route), which"
+            "The certificate of https://api.example.com is not signed by a certificate authority in other.pem (tls.ca of the route), which"
             + " replaces those of the system."
         #expect(problem.detail == text && problem.hopError == .certificateUntrusted)
         let plain = UpstreamFailure.problem(error, Self.origin).detail
         #expect(
-            plain.hasSuffix("is not trusted. If it comes from an authority of your own, name it in the route's tls.ca.")
+            plain.hasSuffix(
+                "is not trusted. If your own certificate authority issued it, name that in the route's tls.ca."
+            )
         )
     }
 

@@ -45,7 +45,7 @@ struct WithdrawalTests {
             source.lock()
             try #expect(proxy.withdraw(source) == [])
             let answer = try #require(client.readMessage())
-            #expect(answer.head.hasPrefix("HTTP/1.1 503 ") && answer.body.contains("was taken away"))
+            #expect(answer.head.hasPrefix("HTTP/1.1 503 ") && answer.body.contains("was withdrawn"))
             client.close()
         }
     }

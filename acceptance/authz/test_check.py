@@ -33,8 +33,8 @@ def test_a_good_one_is_shown(tmp_path):
     [
         ([without("engine")], ["engine"]),
         ([without("contract")], ["contract"]),
-        ([without("token")], ["asks for no proof of its engine"]),
-        ([without("token", "address") | {"unix": "./a.sock"}], ["asks for no proof of its engine", "allow_users"]),
+        ([without("token")], ["does not authenticate its engine"]),
+        ([without("token", "address") | {"unix": "./a.sock"}], ["does not authenticate its engine", "allow_users"]),
         ([without("address")], ["exactly one of address and unix"]),
         ([ENTRY | {"contract": "apache"}], ["expected one of envoy, nginx, forward_auth"]),
         ([ENTRY | {"engine": "no name"}], ["a name has letters"]),
@@ -69,7 +69,7 @@ def test_mistakes_of_listeners_are_named(tmp_path, authz, words):
     "route, words",
     [
         ({"authz": ["egde"]}, ["no engine is named \"egde\"", "edge"]),
-        ({"auth": "none"}, ["no credential that an engine could be handed"]),
+        ({"auth": "none"}, ["no credential that can be handed to an engine"]),
         ({"auth": {"strategy": "header", "query": "key", "value": CANARY}}, ["puts its credential into the URL"]),
         (
             {"auth": {"strategy": "basic", "username": "me", "password": CANARY, "mode": "challenge"}},

@@ -279,7 +279,7 @@ def test_an_upstream_that_stops_taking_the_upload_is_a_504(against, framing):
         problem = json.loads(answer.body)
         assert problem["type"].endswith(":upstream-timeout")
         assert problem["title"] == "The upstream did not answer in time"
-        assert problem["detail"] == "The upstream stopped taking the body of the request."
+        assert problem["detail"] == "The upstream stopped reading the request body."
         may_look.set()
         wait(is_left, 5, "its connection is closed")
     sender.join(15)

@@ -74,7 +74,7 @@ def refused(gateway):
 def test_another_authority_is_refused(tls_upstream, tmp_path, start_gateway):
     other = CertificateAuthority(tmp_path, "other-ca")
     gateway = start_gateway(route(tls_upstream, ca=str(other.certificate), server_name="upstream.test"))
-    assert "is not signed by an authority in" in refused(gateway)
+    assert "is not signed by a certificate authority in" in refused(gateway)
 
 
 def test_without_an_authority_of_its_own_the_system_decides(tls_upstream, start_gateway):

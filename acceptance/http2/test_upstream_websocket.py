@@ -316,7 +316,7 @@ def test_http2_says_why_it_cannot(make_socket_origin, serve):
     for _ in range(2):
         answer = requests.get(gateway.url + "/api/chat", headers=dict(line.split(": ", 1) for line in ASKED), timeout=20)
         assert answer.status_code == 502 and answer.json()["code"] == "upgrade-failed"
-        assert "takes no WebSocket over HTTP/2" in answer.json()["detail"]
+        assert "does not accept WebSockets over HTTP/2" in answer.json()["detail"]
         assert "Set protocol of the route to auto or http1." in answer.json()["detail"]
     assert origin.requests == [] and len(origin.connections) == 1
     assert requests.get(gateway.url + "/api/x", timeout=20).text == "ok"

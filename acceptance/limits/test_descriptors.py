@@ -61,7 +61,7 @@ def test_the_limit_is_raised_as_far_as_it_may_be(origin, make_gateway, most, war
     gateway.wrapper = ["prlimit", f"--nofile=256:{most}", *gateway.wrapper]
     gateway.start()
     assert limit_of(gateway) == (most, most)
-    assert (f"because the process may have {most} file descriptors" in gateway.text()) == warns
+    assert (f"because the process is limited to {most} file descriptors" in gateway.text()) == warns
 
 
 def limited(gateway, most):
@@ -77,7 +77,7 @@ def test_more_connections_than_there_are_descriptors_for_are_refused_at_the_star
         gateway.start()
     assert gateway.process.returncode > 0
     said = re.search(
-        r"limits\.connections is 4000, which needs (\d+) file descriptors \(4000 for clients, .*\); the process may have 1000\. "
+        r"limits\.connections is 4000, which needs (\d+) file descriptors \(4000 for clients, .*\); the process is limited to 1000\. "
         r"Raise LimitNOFILE \(ulimit -n\) to (\d+), or set limits\.connections to at most (\d+)\.",
         gateway.text(),
     )
@@ -279,7 +279,7 @@ def test_clients_wait_when_only_the_reserve_is_left(exhausted):
                     client.begin()
             wait_until(lambda: proc.descriptors(pid) >= 220, 10, lambda: f"{proc.descriptors(pid)} are in use")
             waiting = [stack.enter_context(connect(gateway.port)) for _ in range(100)]
-            wait_until(lambda: "are kept for operators" in gateway.text(), 10, gateway.text)
+            wait_until(lambda: "are reserved for operators" in gateway.text(), 10, gateway.text)
             before = cpu_seconds(pid)
             time.sleep(1)
             assert cpu_seconds(pid) - before < 0.3, "of a second, for nothing"

@@ -164,7 +164,7 @@ def test_the_same_redirect_twice_counts_once(authority, start_gateway, make_orig
     browser.new_window()
     browser.open(address)
     page = title_is(browser, "The answer has already arrived")
-    assert "counts once" in page and "in the window that brought it first" in page
+    assert "can be used once" in page and "in the window that brought it first" in page
     may_answer.set()
     code, output, _ = login.end()
     assert code == 0 and "Logged in: me is valid" in output, login.text()
@@ -207,7 +207,7 @@ def test_a_window_that_is_closed_ends_at_the_deadline(gateway, browser):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_window_that_is_closed_need_not_be_waited_for(gateway, browser, number):
     login = Login(gateway, "me", "--no-browser")
-    assert "Ctrl-C ends it" in login.text()
+    assert "Ctrl-C cancels" in login.text()
     browser.open(login.page)
     until_consent(browser)
     browser.close_window()

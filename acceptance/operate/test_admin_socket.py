@@ -135,7 +135,7 @@ def test_a_socket_in_use_is_left_alone(sandbox, gateway, place, make_gateway):
 
 def test_a_file_in_the_way_and_a_folder_that_is_missing_are_explained(sandbox, place, make_gateway):
     place.write_text("mine")
-    assert "something that is not a socket is in the way" in refused_start(make_gateway, sandbox, place)
+    assert "a file that is not a socket is in the way" in refused_start(make_gateway, sandbox, place)
     assert place.read_text() == "mine"
     missing = place.parent / "none" / "admin.sock"
     assert "No such file or directory" in refused_start(make_gateway, sandbox, missing)

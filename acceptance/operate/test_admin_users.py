@@ -213,7 +213,7 @@ REFUSED = {
     "no users": ({"users": None}, "there are no users"),
     "no role": ({"users": {"a": {"token": VIEWER}}}, "role"),
     "another role": ({"users": {"a": {"token": VIEWER, "role": "admin"}}}, "viewer"),
-    "no proof": ({"users": {"a": {"role": "viewer"}}}, "nothing proves"),
+    "no proof": ({"users": {"a": {"role": "viewer"}}}, "has no way to authenticate"),
     "a signed token": ({"users": {"a": {"role": "viewer", "jwt": {"issuer": "x"}}}}, 'unknown key "jwt"'),
     "a short token": ({"users": {"a": {"role": "viewer", "token": "short"}}}, "fewer than 16 bytes"),
     "the same token": ({"users": {**users(), "b": {"role": "viewer", "token": VIEWER}}}, "the same token as"),

@@ -75,7 +75,7 @@ REMOVALS = [remove_file, remove_all, remove_folder]
 
 
 SET_RECREATE = "set audit.on_missing: recreate and restart the gateway"
-RESTART = "restart the gateway: a new log is begun. Its head file is gone, too"
+RESTART = "restart the gateway, which starts a new log. Its head file is gone, too"
 
 
 class TestRefuse:
@@ -163,7 +163,7 @@ class TestRecreate:
         remove(gateway)
         assert gateway.run("token", "refresh", "service").returncode == 0
         until(gateway, 200, f"rows up to {rows} are lost")
-        assert "the audit log was gone; a new one was begun" in gateway.text()
+        assert "the audit log was gone; the gateway started a new one" in gateway.text()
         events = gateway.events()
         assert events[0]["event"] == "audit_recreated" and events[0]["id"] == rows + 1
         assert events[0]["detail"] == {"lost_to": str(rows)} and events[0]["outcome"] == "failed"

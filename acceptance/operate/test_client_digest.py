@@ -64,7 +64,7 @@ REFUSED = {
     "too short": ({"token_sha256": DIGEST[:-2]}, "expected 64 hexadecimal digits"),
     "not hexadecimal": ({"token_sha256": "g" * 64}, "expected 64 hexadecimal digits"),
     "both": ({"token_sha256": DIGEST, "token": TOKEN}, "token or token_sha256, not both"),
-    "neither": ({}, "nothing proves this client"),
+    "neither": ({}, "has no way to authenticate"),
     # A token is compared by its digest, whichever way it was given.
     "the same twice": ({"token_sha256": DIGEST}, "has the same token as the client"),
 }

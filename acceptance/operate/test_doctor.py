@@ -114,7 +114,7 @@ def test_a_running_gateway_is_asked_and_not_disturbed(start_gateway, authority, 
     assert about(found, "ports", f"127.0.0.1:{gateway.admin_port}")["text"] == "in use by the running gateway"
     texts = [one["text"] for one in found if one["group"] == "gateway"]
     assert texts == ["a gateway runs and is ready", "it serves the configuration as it is in the file"]
-    assert about(found, "credentials", "me")["text"].startswith("valid, ends in ")
+    assert about(found, "credentials", "me")["text"].startswith("valid, expires in ")
     assert about(found, "store", str(gateway.folder / "state" / "tokens.sqlite"))["level"] == "ok"
     assert "newest" in about(found, "audit", str(gateway.folder / "state" / "audit.sqlite"))["text"]
     assert authority.tokens() == tokens, "the token is the gateway's own"
@@ -174,7 +174,7 @@ def test_tls_that_is_not_trusted_and_a_wrong_name(make_gateway, tls_upstream, ce
     trusted = {"ca": str(certificate_authority.certificate)}
     gateway = make_gateway({"routes": {"good": route(**trusted)}})
     found = findings(gateway)
-    assert about(found, "tls", tls_upstream.url)["text"].startswith("trusted; the certificate ends on ")
+    assert about(found, "tls", tls_upstream.url)["text"].startswith("trusted; the certificate expires on ")
     # It is of two days.
     assert about(found, "tls", tls_upstream.url)["level"] == "warning"
     gateway.configure({"routes": {"bad": {"upstream": tls_upstream.url, "auth": BEARER}}})

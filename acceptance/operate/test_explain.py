@@ -391,7 +391,7 @@ def test_each_way_in_is_named(world):
 def test_what_is_wrong_with_the_input_is_said(world):
     for text, part in {
         "": "nothing to explain", "a b c": "neither a URL nor", "ftp://a/b": "not ftp", "curl -s": "has no URL",
-        "curl 'http://a/": "not closed",
+        "curl 'http://a/": "never closed",
     }.items():
         assert part in world.explain(text, status=400)["detail"]
     done = world.gateway.run("explain", "ftp://a/b")

@@ -130,7 +130,7 @@ def test_the_service_is_asked_whose_credential_it_is(folder, port, service):
 
 def test_a_refused_credential_is_said(folder, port):
     result = add(folder, "acme", "--with", f"port={port}", ACME_TOKEN="wrong-token")
-    assert "acme: GET /user: the service refuses the credential (401).\n" in result.stdout, result
+    assert "acme: GET /user: the service rejects the credential (401).\n" in result.stdout, result
 
 
 def test_nothing_is_sent_with_no_whoami(folder, port, service):
@@ -355,7 +355,7 @@ def test_check_acquire_asks_as_well(folder, port):
     good = command("check", "--acquire", cwd=folder, ACME_TOKEN=CANARY)
     assert good.returncode == 0 and "acme: GET /user: the credential is that of ada.\n" in good.stdout, good
     bad = command("check", "--acquire", cwd=folder, ACME_TOKEN="wrong-token")
-    assert bad.returncode == 1 and "the service refuses the credential (401)" in bad.stdout, bad
+    assert bad.returncode == 1 and "the service rejects the credential (401)" in bad.stdout, bad
     assert "failed for acme" in bad.stderr
 
 
@@ -364,7 +364,7 @@ def test_doctor_says_whose_credential_it_is(folder, port):
     good = command("doctor", cwd=folder, ACME_TOKEN=CANARY)
     assert "route acme" in good.stdout and "the credential is that of ada" in good.stdout, good
     bad = command("doctor", cwd=folder, ACME_TOKEN="wrong-token")
-    assert bad.returncode == 1 and "the service refuses the credential (401)" in bad.stdout, bad
+    assert bad.returncode == 1 and "the service rejects the credential (401)" in bad.stdout, bad
     assert "Replace the secret of acme, or give its account access." in bad.stdout
     offline = command("doctor", "--offline", cwd=folder, ACME_TOKEN=CANARY)
     assert "GET /user" not in offline.stdout, offline

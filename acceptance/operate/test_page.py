@@ -100,9 +100,9 @@ class TestWhatIsShown:
         choose = "(() => { const field = document.querySelector('#traffic select'); field.value = '%s';"
         choose += " field.dispatchEvent(new Event('change', { bubbles: true })); })()"
         browser.run(choose % "route:closed")
-        browser.until("document.querySelector('#traffic').textContent.includes('Route closed, last hour: 1 requests, 1 errors')")
+        browser.until("document.querySelector('#traffic').textContent.includes('Route closed, last hour: 1 request, 1 error')")
         browser.run(choose % "client:ci")
-        browser.until("document.querySelector('#traffic').textContent.includes('Client ci, last hour: 1 requests, 0 errors')")
+        browser.until("document.querySelector('#traffic').textContent.includes('Client ci, last hour: 1 request, 0 errors')")
         assert browser.run("location.search") == "?traffic=client%3Aci"
 
     def test_a_strip_for_each_credential(self, gateway, browser):

@@ -214,7 +214,7 @@ def test_a_gateway_stops_in_time(make, trouble):
         gateway.stop(40)
         assert time.monotonic() - begun < 35
     # What an operator did and no row tells of is at least in the log.
-    assert "What an operator took away is not in the audit log" in gateway.text()
+    assert "A lock or revocation is missing from the audit log" in gateway.text()
 
 
 def test_status_says_that_the_gateway_does_not_answer_and_not_that_the_address_is_wrong(start_gateway, authority):

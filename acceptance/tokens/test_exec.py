@@ -226,8 +226,8 @@ def children(pid):
 @pytest.mark.parametrize(
     "lines, block, detail",
     [
-        (f"sys.stderr.write({CANARY!r}); sys.exit(3)", {}, "ended with status 3; run it by hand to see why"),
-        (f"print({CANARY!r}); sys.exit(1)", {"format": "text"}, "ended with status 1"),
+        (f"sys.stderr.write({CANARY!r}); sys.exit(3)", {}, "exited with status 3; run it by hand to see why"),
+        (f"print({CANARY!r}); sys.exit(1)", {"format": "text"}, "exited with status 1"),
         ("os.kill(os.getpid(), 9)", {}, "was killed by signal 9"),
         ("print('x' * 2_000_000)", {"format": "text"}, "printed too much"),
         ("pass", {"format": "text"}, "printed no usable token"),
@@ -282,7 +282,7 @@ def test_a_program_that_hangs_is_killed_with_all_that_it_started(start, tmp_path
     refused = get(gateway)
     assert time.monotonic() - began < 8
     assert (refused.status_code, refused.json()["code"]) == (504, "token-endpoint-timeout"), refused.text
-    assert "did not end within 500ms" in refused.json()["detail"]
+    assert "did not exit within 500ms" in refused.json()["detail"]
     for pid in pids.read_text().split():
         processes.wait_until(lambda pid=pid: not alive(pid), 5, f"process {pid} is gone")
 

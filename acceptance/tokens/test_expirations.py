@@ -54,7 +54,7 @@ def test_a_secret_is_counted_down_and_said_ahead_of_its_end(start_gateway, origi
     assert "Get a new secret for key" in status.stdout
     [expiration] = json.loads(gateway.run("status", "--json").stdout)["expirations"]
     assert expiration["kind"] == "secret" and 3 * 86400 < expiration["remaining_seconds"] <= 5 * 86400 and expiration["is_soon"]
-    assert "key: its secret ends in 4d" in reasons(gateway)[0]
+    assert "key: its secret expires in 4d" in reasons(gateway)[0]
     assert requests.get(f"{gateway.admin_url}/readyz", timeout=10).status_code == 200
     assert 'gateway_expires_soon{kind="secret",of="key"} 1' in metrics(gateway)
     page = requests.get(f"{gateway.admin_url}/", timeout=10).text
@@ -62,7 +62,7 @@ def test_a_secret_is_counted_down_and_said_ahead_of_its_end(start_gateway, origi
 
     gateway.configure(bearer(origin, expires=day(-1)))
     assert gateway.run("reload").returncode == 0
-    assert "its secret has ended" in reasons(gateway)[0]
+    assert "its secret has expired" in reasons(gateway)[0]
 
     gateway.configure(bearer(origin))
     assert gateway.run("reload").returncode == 0

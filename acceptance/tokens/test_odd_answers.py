@@ -253,10 +253,10 @@ def test_a_login_without_a_refresh_token_is_told_counted_down_and_announced(make
     gateway = start_gateway(with_route(credential, origin.url))
     code, output, said = log_in(gateway, "me")
     assert code == 0, said
-    assert "gave no refresh token, so this login ends at 2" in output and "authgateway login me" in output, output
+    assert "gave no refresh token, so this login expires at 2" in output and "authgateway login me" in output, output
     assert "is renewed before" not in output
     shown = gateway.run("token", "show", "me").stdout
-    assert "login ends" in shown and "never, because the login brought no refresh token" in shown, shown
+    assert "login expires" in shown and "never, because the login brought no refresh token" in shown, shown
     [status] = requests.get(f"{gateway.admin_url}/api/tokens", timeout=10).json()
     assert status["lacks_refresh_token"] and "renews_at" not in status and 3500 < status["renewal_remaining_seconds"] <= 3600
     [expiration] = requests.get(f"{gateway.admin_url}/api/expirations", timeout=10).json()

@@ -94,7 +94,7 @@ def test_a_program_that_fails_leaves_the_secret_as_it_was(start_gateway, origin,
     count = runs(program)
     wait_for_runs(gateway, program, count + 3)
     assert sent(gateway, origin) == "Bearer one"
-    assert gateway.text().count("Secret not renewed") == 1 and "ended with status 1" in gateway.text()
+    assert gateway.text().count("Secret not renewed") == 1 and "exited with status 1" in gateway.text()
     assert len(loaded(gateway)) == 1 and not gateway.events("--event", "config_refused")
     (program.parent / "secret").write_text("two")
     processes.wait_until(lambda: sent(gateway, origin) == "Bearer two", 20, lambda: gateway.text())

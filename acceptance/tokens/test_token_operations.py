@@ -162,7 +162,7 @@ def test_all_that_can_be_renewed_are_refreshed(gateway, sandbox):
 
 def test_a_name_and_all_is_a_mistake(gateway):
     for verb in ("revoke", "clear", "refresh"):
-        for arguments, problem in ((["box-service", "--all"], "NAME and --all cannot be combined."), ([], "say --all")):
+        for arguments, problem in ((["box-service", "--all"], "NAME and --all cannot be combined."), ([], "use --all")):
             refused = gateway.run("token", verb, *arguments)
             assert refused.returncode == 2 and problem in refused.stderr, refused
     assert gateway.events("--event", "revoked") == []

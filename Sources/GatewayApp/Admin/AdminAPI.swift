@@ -104,20 +104,20 @@ package struct AdminAPI: Sendable {
     package let revoke = onToken(
         "revoke",
         .revoke,
-        AdminButton(use: .token, summary: "Have the authority forget the token, then forget it here.")
+        AdminButton(use: .token, summary: "Revoke the token at the authorization server, then forget it here.")
     )
 
     package let clear = onToken(
         "clear",
         .clear,
-        AdminButton(use: .token, summary: "Forget the token here and in the store; the authority is not told.")
+        AdminButton(use: .token, summary: "Forget the token here and in the store, without telling the authorization server.")
     )
 
     package let lock = onCredential(
         "lock",
         AdminButton(
             use: .lock,
-            summary: "Stop using the credential: it is neither injected nor renewed, over restarts too."
+            summary: "Stop using the credential: it is neither injected nor renewed, even after a restart."
         ),
         withdraws: true
     ) {

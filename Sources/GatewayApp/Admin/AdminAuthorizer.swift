@@ -64,7 +64,7 @@ struct AdminAuthorizer: Sendable {
             let cause = GatewayProblem.Cause(code: "invalid_token")
             return GatewayProblem(.adminAuthRequired, "The token of the request is wrong. \(advice)", cause: cause)
         case .contradictory:
-            let detail = "The token and the certificate are those of different users; send those of one user."
+            let detail = "The token and the certificate belong to different users; send those of one user."
             let cause = GatewayProblem.Cause(code: "invalid_token")
             return GatewayProblem(.adminAuthRequired, detail, cause: cause)
         case .person(let person):

@@ -73,7 +73,7 @@ struct AdminEvents: Sendable {
         }
         let (broadcaster, channel, maySeeOn) = (options.broadcaster, context.channel, context.maySeeOn)
         guard let stream = broadcaster.open(query, after: last, cut: { channel.close(promise: nil) }) else {
-            let detail = "\(EventBroadcaster.streamLimit) streams are open, or the gateway stops."
+            let detail = "\(EventBroadcaster.streamLimit) streams are open, or the gateway is stopping."
             return AdminResponse.problem(GatewayProblem(.overloaded, detail, retryAfter: .seconds(5)))
         }
         // Also where the response is never written.

@@ -82,7 +82,7 @@ extension Attention {
 
     private init(_ expiration: Expiration) {
         let remaining = expiration.remainingSeconds
-        let when = remaining > 0 ? "ends in \(ConfigUnits.remaining(remaining))" : "has ended"
+        let when = remaining > 0 ? "expires in \(ConfigUnits.remaining(remaining))" : "has expired"
         // `Replace it, then run: authgateway reload`.
         let action = expiration.action
         let command = action.firstRange(of: "authgateway ").map { String(action[$0.lowerBound...]) }
@@ -113,13 +113,13 @@ extension TokenStatus {
     fileprivate var trouble: String {
         switch state {
         case .loginRequired: "a login is needed"
-        case .rotationUncertain: "whether its login still counts is unknown"
+        case .rotationUncertain: "its login may no longer be valid"
         case .locked: "locked by an operator"
         case .failed: "its configuration does not work"
-        case .expired: isRenewable ? "the token has ended and is not renewed" : "the token has ended"
+        case .expired: isRenewable ? "the token has expired and is not renewed" : "the token has expired"
         case .rejected: isStatic == true ? "the upstream rejects the secret" : "the upstream rejects the token"
-        case .empty, .acquiring: "no token is obtained"
-        case .valid, .renewing: failing == nil ? "needs somebody" : "the token is not renewed"
+        case .empty, .acquiring: "no token could be obtained"
+        case .valid, .renewing: failing == nil ? "needs a person" : "the token is not renewed"
         }
     }
 }

@@ -13,7 +13,7 @@ enum LoginPage {
             let title = progress.isOver ? "The login failed" : "Not the answer to this login"
             return page(title, "<p>\(words)</p>", status: .badRequest)
         }
-        let words = "The gateway has a token for \(token.credential) now. You can close this window."
+        let words = "The gateway now has a token for \(token.credential). You can close this window."
         return page("Logged in", "<p>\(words)</p>")
     }
 
@@ -22,7 +22,7 @@ enum LoginPage {
         page(
             "The answer has already arrived",
             """
-            <p>An answer counts once. How the login ends is said in the window that brought it first, and where the login \
+            <p>An answer can be used once. The result is shown in the window that brought it first, and where the login \
             was begun.</p>
             """,
             status: .gone
@@ -38,7 +38,7 @@ enum LoginPage {
             \(note)
             <form method="post" action="/login">
             <input type="hidden" name="credential" value="\(credential)">
-            <p><label>Admin token (the file admin.token of the state directory)<br>
+            <p><label>Admin token (the file admin.token in the state directory)<br>
             <input type="password" name="token" autocomplete="off" required autofocus></label></p>
             <p><button>Log in</button></p>
             </form>
@@ -48,18 +48,18 @@ enum LoginPage {
         )
     }
 
-    /// Leads to the authority; without a listener the person comes back with the address.
+    /// Sends the browser to the authorization server. Without a redirect listener, the page asks for the address of the last page.
     static func invite(_ invitation: LoginInvitation) -> Response {
         let link: HTML = "<a rel=\"noreferrer\" href=\"\(invitation.page)\""
         guard invitation.isManual else {
-            let body: HTML = "<p>\(link)>Go on to the authority</a></p>"
+            let body: HTML = "<p>\(link)>Continue to the authorization server</a></p>"
             return page("Log in: \(invitation.credential)", body, leadingTo: invitation.page)
         }
         return page(
             "Log in: \(invitation.credential)",
             """
-            <p>1. \(link) target="_blank">Log in at the authority</a>; it opens in a window of its own.</p>
-            <p>2. Copy the whole address that the window ends on. It begins with
+            <p>1. \(link) target="_blank">Log in at the authorization server</a>; it opens in a new window.</p>
+            <p>2. Copy the whole address of the last page in that window. It begins with
             <span class="code">\(invitation.redirect)</span>.</p>
             <form method="post" action="/login/answer">
             <input type="hidden" name="id" value="\(invitation.id)">
@@ -78,7 +78,7 @@ enum LoginPage {
     }
 
     static func refusal(_ status: HTTPResponse.Status) -> Response {
-        page("Nothing here", "<p>This address only waits for the end of a login.</p>", status: status)
+        page("Nothing here", "<p>This address only receives the result of a login.</p>", status: status)
     }
 
     static func page(
@@ -136,10 +136,10 @@ enum LoginForms {
 
     private static let unknown = LoginProgress(
         isOver: true,
-        problem: "This login no longer exists; begin a new one."
+        problem: "This login no longer exists; start a new one."
     )
 
-    private static let unreadable = LoginProgress(isOver: true, problem: "The form cannot be read.")
+    private static let unreadable = LoginProgress(isOver: true, problem: "The form is not valid.")
 
     private static func begin(
         _ logins: any LoginControl,

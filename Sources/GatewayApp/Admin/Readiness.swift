@@ -140,7 +140,7 @@ enum ReadinessReasons {
     static func notice(of expiration: Expiration) -> String? {
         guard expiration.isSoon else { return nil }
         let remaining = expiration.remainingSeconds
-        let when = remaining > 0 ? "ends in \(ConfigUnits.countdown(remaining))" : "has ended"
+        let when = remaining > 0 ? "expires in \(ConfigUnits.countdown(remaining))" : "has expired"
         return "\(expiration.of): its \(expiration.kind.rawValue) \(when) (\(expiration.endsAt)): \(expiration.action)"
     }
 }
@@ -155,5 +155,7 @@ extension TokenStatus {
             .map { ($0, $0.perSubjectCredential.map { counts[$0, default: 1] - 1 } ?? 0) }
     }
 
-    static func othersText(_ others: Int) -> String { others > 0 ? " (and \(others) more subjects)" : "" }
+    static func othersText(_ others: Int) -> String {
+        others > 0 ? " (and \(others) more subject\(others == 1 ? "" : "s"))" : ""
+    }
 }

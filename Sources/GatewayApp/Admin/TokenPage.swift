@@ -29,7 +29,7 @@ enum TokenPage {
             \(shown)
             <form method="post" action="/token">
             <input type="hidden" name="credential" value="\(credential)">
-            <p><label>Admin token (the file admin.token of the state directory)<br>
+            <p><label>Admin token (the file admin.token in the state directory)<br>
             <input type="password" name="token" autocomplete="off" required autofocus></label></p>
             \(buttons)
             </form>

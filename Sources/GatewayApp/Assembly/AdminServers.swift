@@ -122,7 +122,7 @@ struct AdminActionLog: Sendable {
 
     private func recordSoon(_ event: TokenEvent, of user: String) async {
         let end = await Deadline.value(within: Self.patience) { [audit] in await audit.recordSoon(event)?.reason }
-        guard let reason = end ?? "it did not take the event in time" else { return }
+        guard let reason = end ?? "it did not accept the event in time" else { return }
         logger.warning(
             "Audit event not written yet",
             metadata: ["event": "operator_request", "user": "\(user)", "reason": "\(LogText.clean(reason))"]

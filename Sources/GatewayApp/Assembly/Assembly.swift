@@ -311,7 +311,7 @@ struct Assembly: Sendable {
             keepers: { live.sources.allKeepers },
             ended: { keepers in
                 let silent = await withdraw(keepers)
-                guard let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") else {
+                guard let warning = ProxyServer.warning(of: silent, that: "it has stopped using the token") else {
                     return true
                 }
                 logger.warning("\(warning)")

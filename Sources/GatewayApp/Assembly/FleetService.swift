@@ -146,7 +146,7 @@ final class FleetService: Service {
         }
         guard !isKnown else { return }
         parts.logger.warning(
-            "Other gateways are not told of this one",
+            "Other gateways cannot see this one",
             metadata: ["gateway.reason": "\(reason)"]
         )
     }
@@ -229,7 +229,7 @@ final class LockFollower: Sendable {
         let locked = found.changed.isEmpty ? [] : lock(found.changed)
         let silent = await withdraw(unended + locked)
         state.withLock { $0.unended = silent.isEmpty ? [] : unended + locked }
-        if !locked.isEmpty, let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") {
+        if !locked.isEmpty, let warning = ProxyServer.warning(of: silent, that: "it has stopped using the token") {
             logger.warning("\(warning)")
         }
         return silent.isEmpty ? found.upTo : nil

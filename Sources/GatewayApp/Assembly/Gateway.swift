@@ -139,7 +139,7 @@ package final class Gateway: Sendable {
             }
             guard !isStopping else { Console.exit(.failed) }
             isStopping = true
-            logger.notice("Stopping; a second signal ends at once", metadata: ["signal": "\(signal)"])
+            logger.notice("Stopping; a second signal stops the gateway at once", metadata: ["signal": "\(signal)"])
             await group.triggerGracefulShutdown()
         }
     }

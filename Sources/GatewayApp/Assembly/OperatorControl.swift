@@ -107,7 +107,7 @@ package struct OperatorControl: OperationRunner {
         return (lockedCredentials + statuses + fixedStatuses).map(timed)
     }
 
-    /// Says since when a locked credential is locked.
+    /// Adds the time since when a locked credential has been locked.
     private func timed(_ status: TokenStatus) -> TokenStatus {
         guard status.state == .locked else { return status }
         var timed = status

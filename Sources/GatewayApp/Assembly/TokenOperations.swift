@@ -92,7 +92,7 @@ struct TokenOperations {
         of silent: [Int],
         _ result: Result<OperationReport, GatewayProblem>
     ) -> Result<OperationReport, GatewayProblem> {
-        guard let warning = ProxyServer.warning(of: silent, that: "it has ended all use of the token") else {
+        guard let warning = ProxyServer.warning(of: silent, that: "it has stopped using the token") else {
             return result
         }
         return result.map { report in

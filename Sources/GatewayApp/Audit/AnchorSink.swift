@@ -86,7 +86,7 @@ package final class AnchorSink: Sendable {
             defer { isCalling = true }
             return !isCalling
         }
-        guard isFree else { throw AuditError("the previous call has not ended; is the disk there?") }
+        guard isFree else { throw AuditError("the previous call has not returned; does the disk answer?") }
         let result = await OwnThread.run(within: Self.callLimit) { _ in
             defer { self.isCalling.withLock { $0 = false } }
             return body()

@@ -68,10 +68,10 @@ package enum CredentialRule {
         guard let end else { return ok(name, "its token is in the configuration; nothing renews it") }
         guard end > now else {
             let remedy = "Replace the token."
-            return needsPerson(name, "the token of the configuration has ended", remedy, nil)
+            return needsPerson(name, "the token of the configuration has expired", remedy, nil)
         }
-        let text = "the token of the configuration ends in \(countdown(end - now))"
-        return ok(name, text, gathered: "the token of the configuration has not ended")
+        let text = "the token of the configuration expires in \(countdown(end - now))"
+        return ok(name, text, gathered: "the token of the configuration has not expired")
     }
 
     private static func kept(
@@ -91,16 +91,16 @@ package enum CredentialRule {
                 "its refresh token was sent and the answer was lost; the next start finds out whether it still works"
             return DoctorFinding(.credentials, .warning, name, text, gathered: text, remedy: remedy, command: login)
         case .refused:
-            return needsPerson(name, "the authority no longer accepts its refresh token", remedy, login)
+            return needsPerson(name, "the authorization server no longer accepts its refresh token", remedy, login)
         case .restored:
             let text = "its refresh token comes from a backup and may have been spent since, so it is not sent"
             return needsPerson(name, text, remedy, login)
         case .token(_, let renewalEnd?, true) where renewalEnd <= now:
-            return needsPerson(name, "its login has ended", remedy, login)
+            return needsPerson(name, "its login has expired", remedy, login)
         case .token(let end?, _, false) where end <= now:
-            return needsPerson(name, "its token has ended, and nothing renews it", remedy, login)
+            return needsPerson(name, "its token has expired, and nothing renews it", remedy, login)
         case .token(_, let renewalEnd, _):
-            let rest = renewalEnd.map { ", its login ends in \(countdown($0 - now))" } ?? ""
+            let rest = renewalEnd.map { ", its login expires in \(countdown($0 - now))" } ?? ""
             let (stored, untried) = (
                 "its token is in the store", "; not tried, because that would spend its refresh token"
             )
@@ -111,7 +111,7 @@ package enum CredentialRule {
     // MARK: From the running gateway
 
     private static func running(_ name: String, _ status: TokenStatus) -> DoctorFinding {
-        let end = status.remainingSeconds.map { ", ends in \(ConfigUnits.countdown($0))" } ?? ""
+        let end = status.remainingSeconds.map { ", expires in \(ConfigUnits.countdown($0))" } ?? ""
         if status.needsPerson || status.failing?.command != nil && status.state != .valid {
             if status.state == .locked { return locked(name) }
             let text = status.failing?.reason ?? status.lastError ?? status.state.rawValue
@@ -215,17 +215,17 @@ package enum ExpirationRule {
         let left = ConfigUnits.countdown(expiration.remainingSeconds)
         let day = expiration.endsAt.prefix(10)
         guard expiration.remainingSeconds > 0 else {
-            let text = "its \(expiration.kind.rawValue) ended on \(day)"
-            let gathered = "its \(expiration.kind.rawValue) has ended"
+            let text = "its \(expiration.kind.rawValue) expired on \(day)"
+            let gathered = "its \(expiration.kind.rawValue) has expired"
             return DoctorFinding(group, .error, expiration.of, text, gathered: gathered, remedy: expiration.action)
         }
-        let text = "its \(expiration.kind.rawValue) ends on \(day), in \(left)"
+        let text = "its \(expiration.kind.rawValue) expires on \(day), in \(left)"
         return DoctorFinding(
             group,
             expiration.isSoon ? .warning : .ok,
             expiration.of,
             text,
-            gathered: "its \(expiration.kind.rawValue) \(expiration.isSoon ? "ends" : "does not end") soon",
+            gathered: "its \(expiration.kind.rawValue) \(expiration.isSoon ? "expires" : "does not expire") soon",
             remedy: expiration.isSoon ? expiration.action : nil
         )
     }

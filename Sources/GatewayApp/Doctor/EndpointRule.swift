@@ -78,9 +78,9 @@ package enum EndpointRule {
     private static func security(_ endpoint: DoctorEndpoint, end: UnixTime, _ now: UnixTime) -> DoctorFinding {
         let (left, subject) = (end - now, "\(endpoint.origin)")
         let text =
-            "trusted; the certificate ends on \(day(end)), in \(ConfigUnits.countdown(Int(left.wholeMilliseconds / 1000)))"
+            "trusted; the certificate expires on \(day(end)), in \(ConfigUnits.countdown(Int(left.wholeMilliseconds / 1000)))"
         guard left < notice else {
-            let gathered = "trusted; the certificates do not end soon"
+            let gathered = "trusted; the certificates do not expire soon"
             return DoctorFinding(.tls, .ok, subject, text, gathered: gathered)
         }
         return DoctorFinding(
@@ -88,7 +88,7 @@ package enum EndpointRule {
             .warning,
             subject,
             text,
-            gathered: "trusted; the certificates end soon",
+            gathered: "trusted; the certificates expire soon",
             remedy: "Ask the operator of \(endpoint.origin.host) whether it will be renewed in time."
         )
     }
@@ -114,7 +114,7 @@ package enum EndpointRule {
         case .overdue:
             return unreachable(endpoint, "did not answer in time", "See whether a firewall drops the packets.")
         case .exhausted:
-            let text = "was not tried: this process has no descriptors, memory or threads left"
+            let text = "was not tried: no file descriptors, memory or threads are left for this process"
             return reach(endpoint, .error, text, "Raise its limits.", command: "ulimit -a")
         case .noHTTP: return unreachable(endpoint, "does not speak HTTP", "Find out which program listens there.")
         case .certificate, .wrongKey, .alert, .handshake:
@@ -156,7 +156,7 @@ package enum EndpointRule {
         switch cause {
         case .certificate(let seen?) where seen.end <= now:
             let remedy = "The operator of \(origin.host) has to renew it."
-            return finding("the certificate ended on \(day(seen.end))", remedy)
+            return finding("the certificate expired on \(day(seen.end))", remedy)
         case .certificate(let seen?) where seen.start > now:
             let remedy = "Check the clock of this machine."
             return finding("the certificate is not valid before \(day(seen.start))", remedy)
@@ -166,7 +166,7 @@ package enum EndpointRule {
                 "the certificate is for \(names.isEmpty ? "no name" : names)",
                 endpoint.role == .upstream
                     ? "If that is the right server, set tls.server_name of the route to that name."
-                    : "Correct the address of the authority."
+                    : "Correct the address of the authorization server."
             )
         case .wrongKey(let pin):
             let remedy =
@@ -179,7 +179,10 @@ package enum EndpointRule {
                     ?? "See what the server's log says."
             )
         case .certificate:
-            return finding("the certificate comes from an authority that is not trusted here", trust(endpoint))
+            return finding(
+                "the certificate comes from a certificate authority that this machine does not trust",
+                trust(endpoint)
+            )
         default:
             return finding(
                 "the TLS handshake failed",
@@ -190,9 +193,9 @@ package enum EndpointRule {
 
     private static func trust(_ endpoint: DoctorEndpoint) -> String {
         switch endpoint.role {
-        case .upstream: "If that authority is your own, name its certificate (PEM) in tls.ca of \(endpoint.routes)."
+        case .upstream: "If that CA is your own, name its certificate (PEM) in tls.ca of \(endpoint.routes)."
         case .authority:
-            "If that authority is your own, add its certificate to those that this machine trusts (update-ca-certificates)."
+            "If that CA is your own, add its certificate to those that this machine trusts (update-ca-certificates)."
         }
     }
 
@@ -265,7 +268,7 @@ package enum ClockRule {
 
     package static func findings(of readings: [Reading]) -> [DoctorFinding] {
         guard !readings.isEmpty else {
-            return [DoctorFinding(.clock, .skipped, "this machine", "no authority sent its time to compare with")]
+            return [DoctorFinding(.clock, .skipped, "this machine", "no authorization server sent its time")]
         }
         let isConfirmed = readings.contains { $0.size <= tolerance }
         return readings.map { finding(of: $0, isConfirmed: isConfirmed) }
@@ -279,9 +282,9 @@ package enum ClockRule {
         }
         let seconds = "\(reading.size.wholeMilliseconds / 1000) s"
         let direction = reading.ahead > .zero ? "ahead of" : "behind"
-        let text = "this machine's clock is \(seconds) \(direction) the authority's"
+        let text = "this machine's clock is \(seconds) \(direction) the authorization server's"
         guard !isConfirmed else {
-            let remedy = "Another authority agrees with this machine. Tell the operator of this one."
+            let remedy = "Another authorization server agrees with this machine. Tell the operator of this one."
             return DoctorFinding(.clock, .warning, name, text, remedy: remedy)
         }
         return DoctorFinding(
@@ -323,7 +326,7 @@ package enum LocalAuthorityRule {
         guard last > now else {
             return finding(
                 .error,
-                "its certificates ended on \(day)",
+                "its certificates expired on \(day)",
                 "Start the gateway: it makes new ones.",
                 "authgateway run"
             )
@@ -331,7 +334,7 @@ package enum LocalAuthorityRule {
         if last < now + soon {
             return finding(
                 .warning,
-                "its certificates end on \(day)",
+                "its certificates expire on \(day)",
                 "Start the gateway: it makes new ones.",
                 "authgateway run"
             )

@@ -56,7 +56,7 @@ package enum StorageRule {
         }
         switch store {
         case .memory: return DoctorFinding(.store, .ok, name, "tokens are kept in memory; a restart fetches them anew")
-        case .missing: return DoctorFinding(.store, .ok, name, "not there yet; the first start makes it")
+        case .missing: return DoctorFinding(.store, .ok, name, "does not exist yet; the first start creates it")
         case .barred(let barrier): return barred(.store, name, "the token store", barrier)
         case .unseen(let reason): return DoctorFinding(.store, .skipped, name, reason.text)
         case .usable: return DoctorFinding(.store, .ok, name, "opens, its key fits, and this user may write to it")
@@ -74,12 +74,14 @@ package enum StorageRule {
 
     package static func audit(_ audit: Audit, _ path: String) -> DoctorFinding {
         switch audit {
-        case .missing: return DoctorFinding(.audit, .ok, path, "not there yet; the first start makes it")
+        case .missing: return DoctorFinding(.audit, .ok, path, "does not exist yet; the first start creates it")
         case .barred(let barrier): return barred(.audit, path, "the audit log", barrier)
         case .unseen(let reason): return DoctorFinding(.audit, .skipped, path, reason.text)
         case .intact(let rows):
             let text =
-                rows == 0 ? "opens; it has no event yet" : "opens; the newest \(rows) events and the head file fit"
+                rows == 0
+                ? "opens; it has no event yet"
+                : "opens; \(rows == 1 ? "its event" : "the newest \(rows) events") and the head file fit"
             return DoctorFinding(.audit, .ok, path, text)
         case .keyMissing(let key):
             return DoctorFinding(.audit, .error, path, "the key \(key) is missing", remedy: restore(key, path))
@@ -89,7 +91,7 @@ package enum StorageRule {
                 .error,
                 path,
                 reason,
-                remedy: "Keep a copy of the log. This looks at all of it:",
+                remedy: "Keep a copy of the log. This verifies all of it:",
                 command: "authgateway audit verify"
             )
         case .unusable(let reason): return DoctorFinding(.audit, .error, path, reason)
@@ -168,7 +170,7 @@ package enum DatabaseRule {
             name,
             "a failover or a crash can lose the last tokens, since \(reason)",
             remedy: "Set synchronous_commit to on, and name a standby in synchronous_standby_names. "
-                + "Refresh tokens that are valid once end with what was lost."
+                + "A single-use refresh token among them is lost for good: its credential needs a new login."
         )
     }
 }
@@ -273,7 +275,12 @@ package enum FileRule {
                 let command = "install -d -m 700 -o \(barrier.user) \(ShellWord.quoted(path))"
                 return error(text, "Set state_directory to a writable place, or create it as root:", command: command)
             }
-            return DoctorFinding(.files, .ok, path, "the state directory is not there yet; the first start makes it")
+            return DoctorFinding(
+                .files,
+                .ok,
+                path,
+                "the state directory does not exist yet; the first start creates it"
+            )
         }
         guard seen.isFolder else {
             return error("the state directory is not a directory", "Set state_directory to another place.")

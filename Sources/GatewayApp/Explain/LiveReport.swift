@@ -62,7 +62,9 @@ package struct LiveReport: Hashable, Sendable, Codable {
 
     /// The report as people read it.
     package var text: String {
-        var lines = ["Sent \(method) \(target): \(status), \(contentBytes) bytes of content, \(milliseconds) ms."]
+        var lines = [
+            "Sent \(method) \(target): \(status), a body of \(contentBytes.counted("byte")), \(milliseconds) ms."
+        ]
         if let problem { lines.append("The gateway says: \(problem)") }
         lines.append(requestId.map { "Gateway-Request-Id: \($0)" } ?? "The answer names no request id.")
         return lines.joined(separator: "\n") + "\n"

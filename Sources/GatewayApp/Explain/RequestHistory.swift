@@ -170,7 +170,7 @@ extension RequestHistory.Request {
         page.addLine("")
         page.add("request", [requestId, clientRequestId.map { "the client's id \($0)" }])
         page.add("ended", [at])
-        if let countedWith { page.add("counted", ["in one row with \(countedWith) requests of its kind"]) }
+        if let countedWith { page.add("counted", ["in one row with \(countedWith.counted("request")) of its kind"]) }
         page.add("client", [client, peer.map { "from \($0)" }])
         page.add("asked for", [path.map { "\(method ?? "") \($0)" }, host.flatMap { $0.isEmpty ? nil : "Host \($0)" }])
         page.add("engine", [engine.map { "\($0) asked about the request" }])
@@ -197,12 +197,12 @@ extension RequestHistory.Request {
         let name = [method, route.map { "on route \($0)" }].compactMap(\.self).joined(separator: " ")
         let what = ShownText.clean(name.isEmpty ? "A request" : name)
         let time = times.map { " after \($0.total) ms" } ?? ""
-        guard let status else { return "\(what): what it was answered is not known." }
+        guard let status else { return "\(what): the response is not known." }
         if let problem {
             let answer = status > 0 ? "answered \(status)" : "refused it without a response:"
             return "\(what): the gateway \(answer) \(ShownText.clean(problem))\(time)."
         }
-        guard status > 0 else { return "\(what): nothing was answered\(time)." }
+        guard status > 0 else { return "\(what): no response was sent\(time)." }
         guard engine == nil else { return "\(what): the engine was handed the credential\(time)." }
         return "\(what): the upstream answered \(status)\(time)."
     }

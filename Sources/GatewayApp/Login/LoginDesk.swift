@@ -267,7 +267,7 @@ package actor LoginDesk: LoginControl {
         guard let login = logins[id], !login.progress.isOver else { return }
         // A reload may have put another keeper in its place, or another token.
         guard case .success(let keeper) = parts.keeper(login.order.credential), keeper.key == login.keeper.key else {
-            let words = "The configuration of \(login.keeper.name) was changed during the login. Begin a new one."
+            let words = "The configuration of \(login.keeper.name) was changed during the login. Start a new one."
             return await fail(id, words, reason: "credential_changed")
         }
         logins[id]?.taking()
@@ -304,7 +304,7 @@ package actor LoginDesk: LoginControl {
         said: AuthorityError? = nil
     ) async {
         guard let login = logins[id], login.canFail else { return }
-        let quote = said?.description.map { " The authority said: \($0)" } ?? ""
+        let quote = said?.description.map { " The authorization server said: \($0)" } ?? ""
         logins[id]?.end(with: LoginProgress(isOver: true, problem: words + quote))
         await login.listener?.close()
         await events.failed(of: login.keeper, reason: reason, code: code, said: said)
@@ -313,7 +313,7 @@ package actor LoginDesk: LoginControl {
     /// Ends what is under way; the gateway stops.
     package func close() async {
         for id in logins.ids {
-            await fail(id, "The gateway stopped before the login ended.", reason: "stopped")
+            await fail(id, "The gateway stopped before the login finished.", reason: "stopped")
             await logins[id]?.listener?.close()
         }
     }

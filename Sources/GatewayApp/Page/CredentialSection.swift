@@ -27,7 +27,7 @@ struct CredentialSection {
         guard !all.isEmpty else { return "<section id=\"credentials\" data-live hidden></section>" }
         let needy = page.lists.onlyNeedy ? Set(page.needs.filter(\.needsPerson).map(\.name)) : nil
         let subjects = all.filter { page.lists.matches($0.name) && needy?.contains($0.name) ?? true }
-        let none: HTML? = subjects.isEmpty ? "<p class=\"none soft\">No credential is shown.</p>" : nil
+        let none: HTML? = subjects.isEmpty ? "<p class=\"none soft\">No credentials to show.</p>" : nil
         return """
             <section id="credentials" data-live aria-labelledby="credentials-title">
             <h2 id="credentials-title">Credentials</h2>
@@ -227,7 +227,7 @@ private struct CredentialRow {
             if let time = failing.nextTryAt { return "retries in \(countdown(time))" }
             if let time = failing.notBefore { return "retries with the next request, not before \(self.time(time))" }
         }
-        if token.needsPerson { return HTML.words(token.action ?? token.failing?.command ?? "needs somebody") }
+        if token.needsPerson { return HTML.words(token.action ?? token.failing?.command ?? "needs a person") }
         if token.failing != nil { return "retries with the next request" }
         if token.isStatic == true { return token.isOnlyRejected ? "check the secret" : "never expires" }
         if token.state == .renewing || token.state == .acquiring { return "renewing now" }

@@ -106,7 +106,7 @@ enum PageText {
     enum TimeStyle: String {
         case second
         case millisecond
-        /// Of the last hour: the clock alone.
+        /// For times within the last hour: only the clock.
         case minute
     }
 

@@ -393,7 +393,7 @@ enum PageScript {
           if (!isPaused) return addRow(html);
           held.push(html);
           if (held.length > rowLimit) held.shift();
-          find("#pause").textContent = `Go on (${held.length} new)`;
+          find("#pause").textContent = `Resume (${held.length} new)`;
         }
         async function listen() {
           if (stream) return;
@@ -451,7 +451,7 @@ enum PageScript {
           const button = find("#pause");
           button.setAttribute("aria-pressed", String(pause));
           button.textContent = "Pause";
-          if (pause) button.textContent = "Go on";
+          if (pause) button.textContent = "Resume";
           else held.splice(0).forEach(addRow);
         }
         """#

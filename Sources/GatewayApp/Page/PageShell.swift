@@ -33,7 +33,7 @@ enum PageShell {
             <main id="locked">
             \(note)
             <form method="post" action="/" class="panel">
-            <p><label for="page-token">Admin token (the file admin.token of the state directory)</label></p>
+            <p><label for="page-token">Admin token (the file admin.token in the state directory)</label></p>
             <p><input id="page-token" type="password" name="token" autocomplete="off" required></p>
             <p><button class="primary">Show the page</button></p>
             </form>
@@ -47,7 +47,7 @@ enum PageShell {
         <dialog id="ask-token" aria-labelledby="ask-token-title">
         <form method="dialog">
         <h2 id="ask-token-title">Admin token</h2>
-        <p><label for="admin-token">The content of the file admin.token of the state directory. This tab keeps it until it is
+        <p><label for="admin-token">Paste the token from the file admin.token in the state directory. This tab keeps it until it is
         closed.</label></p>
         <p><input id="admin-token" type="password" autocomplete="off" required></p>
         <p id="wrong-token" class="bad" role="alert" hidden>This is not the admin token of the gateway.</p>
@@ -56,7 +56,7 @@ enum PageShell {
         </dialog>
         <dialog id="confirm" aria-labelledby="confirm-title">
         <form method="dialog">
-        <h2 id="confirm-title">Sure?</h2>
+        <h2 id="confirm-title">Are you sure?</h2>
         <p id="confirm-text"></p>
         <p class="actions"><button value="">Cancel</button><button value="ok" class="danger" id="confirm-yes">Do it</button></p>
         </form>

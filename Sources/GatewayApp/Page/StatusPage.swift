@@ -127,7 +127,7 @@ private struct NeedsSection {
         return """
             <section id="needs" data-live aria-label="What is wrong">
             \(group("Needs you", items.filter(\.needsPerson)))
-            \(group("Tried again by itself", items.filter { !$0.needsPerson }))
+            \(group("Retried automatically", items.filter { !$0.needsPerson }))
             </section>
             """
     }
@@ -167,7 +167,7 @@ private struct NeedsSection {
         let wait = demand.map { time -> HTML in
             "The next request tries again, but not before \(PageText.time(time, now: now))."
         }
-        let idle: HTML? = item.waits ? "The gateway does not try again by itself." : nil
+        let idle: HTML? = item.waits ? "The gateway does not retry automatically." : nil
         return "\([since, lost, next, wait, idle].compactMap(\.self).map { "<span>\($0)</span>" as HTML })"
     }
 

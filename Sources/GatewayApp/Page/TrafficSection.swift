@@ -98,7 +98,7 @@ struct TrafficSection {
         let now = PageText.rate(Double(series.requests.suffix(2).first ?? 0) / 60)
         let share = total == 0 ? "no requests" : "\(PageText.share(Double(errors) / Double(total))) errors"
         let words =
-            "\(series.title), last hour: \(total) requests, \(errors) errors, \(rejections) rejected by the upstream"
+            "\(series.title), last hour: \(total.counted("request")), \(errors.counted("error")), \(rejections) rejected by the upstream"
         return chart(
             title: "\(series.title) by result",
             caption: "\(now) · \(share)",

@@ -21,7 +21,7 @@ enum PlanDecoder {
     /// The keys of the whole document.
     static let keys = Keys {
         $0("version", type: "the number 1", example: "1")
-            .means("The version of the configuration's language.")
+            .means("The version of the configuration format.")
         // Read by what loads the files, before this is decoded.
         $0("include", type: "a path, or a list of paths", example: "conf.d/*.yaml")
             .means("More files to merge into this one. The last part of a path may contain * and ?.")

@@ -259,7 +259,7 @@ extension PostgreSQLPlan {
         if !fields.has("url") { fields.missing("url") }
         let allowsUnverified = fields.bool("allow_unverified") ?? false
         let password = fields.secret("password")
-        fields.refuseNothing(behind: "ca", hint: "for the authorities of the system")
+        fields.refuseNothing(behind: "ca", hint: "for the system's certificate authorities")
         let authorities = fields.filePath("ca")
         let listenURL = url("listen_url", fields, allowsUnverified)
         guard let url = url("url", fields, allowsUnverified) else { return nil }
@@ -284,7 +284,7 @@ extension PostgreSQLPlan {
             fields.error(
                 key,
                 "with this sslmode, another machine could pose as \(server); remove sslmode for verify-full (and name the "
-                    + "authority's file as \"ca\"), or accept it with \"allow_unverified: true\""
+                    + "file of its CA as \"ca\"), or accept it with \"allow_unverified: true\""
             )
         }
         return url

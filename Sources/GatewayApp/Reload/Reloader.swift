@@ -227,7 +227,7 @@ package final class Reloader: Service {
         // Not refused where that fails: a reload may take rights away.
         if let error = await parts.audit.recordSoon(loadedEvent(report, plan)) {
             report.warnings +=
-                "The reload is not recorded yet: \(error.reason). It is as soon as the audit log can be written.\n"
+                "The reload is not recorded yet: \(error.reason). It will be as soon as the audit log can be written.\n"
         }
         // Keepers are told of changes of the store from here on. One that has read its record before would miss some.
         parts.live.replace(with: plan, sources: sources, at: parts.clock.now().wall)
@@ -291,7 +291,7 @@ package final class Reloader: Service {
         }
         let time = parts.clock.now().wall.rfc3339
         let first = Self.firstProblem(in: report.problems)
-        parts.live.refuse(because: "configuration refused at \(time), the one before is served: \(first)")
+        parts.live.refuse(because: "configuration refused at \(time), the previous one is still served: \(first)")
         LogOutput.logToStandardError(report.problems) { text in
             parts.logger.error(
                 "Configuration refused; the running one was kept",

@@ -38,9 +38,9 @@ package enum SpawnedProgram {
         package var message: String {
             switch self {
             case .notStarted(let code): "cannot be started: \(SystemError.text(code))"
-            case .timedOut(let limit): "did not end within \(ConfigUnits.text(limit))"
+            case .timedOut(let limit): "did not exit within \(ConfigUnits.text(limit))"
             case .tooMuchOutput: "printed too much"
-            case .failed(let status, _): "ended with status \(status); run it by hand to see why"
+            case .failed(let status, _): "exited with status \(status); run it by hand to see why"
             case .killed(let signal): "was killed by signal \(signal)"
             case .cancelled: "was given up"
             }

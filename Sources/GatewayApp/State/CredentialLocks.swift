@@ -79,7 +79,7 @@ package final class CredentialLocks: Sendable {
     }
 
     private static func untold(_ reason: String) -> StateError {
-        StateError("the locks cannot be told to other gateways: \(reason)")
+        StateError("other gateways cannot be told about the locks: \(reason)")
     }
 
     private func failure(of body: () async throws(StateError) -> Void) async -> StateError? {

@@ -326,7 +326,7 @@ enum MetricHelp {
         "gateway_credential_rejected_at_seconds":
             "Unix time in seconds at which an upstream last rejected a static credential.",
         "gateway_credential_rejections_total":
-            "Answers of 401 and 403 by upstreams to requests with a credential, by route.",
+            "401 and 403 responses of upstreams to requests with a credential, by route.",
         "gateway_engine_answers_total": "Answers to engines of listeners.authz, by engine and outcome.",
         "gateway_expires_in_seconds":
             "Seconds until something that only a person can replace expires, by kind and name.",
@@ -335,15 +335,15 @@ enum MetricHelp {
         "gateway_login_expires_in_seconds": "Seconds until a person has to log in again for a credential.",
         "gateway_metrics_series_refused_total": "Metrics that are not shown because the limit of 10000 is reached.",
         "gateway_problems_total": "Requests that the gateway answered itself or cut, by route and problem.",
-        "gateway_received_bytes_total": "Bytes of request content that clients sent, by route.",
+        "gateway_received_bytes_total": "Bytes of request bodies that clients sent, by route.",
         "gateway_replays_total": "Requests that were sent again with a newer token after a 401, by route.",
         "gateway_request_duration_seconds":
             "Seconds from the whole head of a request to the end of its response, by route.",
         "gateway_requests_failed_total": "Requests that failed, by route and reason.",
         "gateway_requests_total":
-            "Requests that have ended, by route and status. The route is empty where none matched.",
-        "gateway_sent_bytes_total": "Bytes of response content that clients were sent, by route.",
-        "gateway_telemetry_exports_failed_total": "Exports to the OpenTelemetry collector that it did not take.",
+            "Finished requests, by route and status. The route is empty where none matched.",
+        "gateway_sent_bytes_total": "Bytes of response bodies that clients were sent, by route.",
+        "gateway_telemetry_exports_failed_total": "Exports that the OpenTelemetry collector did not accept.",
         "gateway_telemetry_spans_dropped_total":
             "Requests and token calls without an exported span: too many waited, or the collector refused them.",
         "gateway_token_audit_failures_total": "Token events that could not be written to the audit log.",

@@ -90,7 +90,7 @@ final class AuthorizationExchange {
         prepare()
         guard let message = CheckResponse.message(in: content) else {
             return refuse(
-                GatewayProblem(.requestRefused, "The content of the call is not one message without compression.")
+                GatewayProblem(.requestRefused, "The body of the call must be one uncompressed message.")
             )
         }
         isMessage = true
@@ -151,7 +151,7 @@ final class AuthorizationExchange {
         }
         let route = configuration.route(admitted.match.route)
         guard let source = admitted.chosen ?? route.state.route.source else {
-            let detail = "The route has no credential that an engine could be handed."
+            let detail = "The route has no credential that can be handed to an engine."
             return refuse(GatewayProblem(.credentialMisconfigured, detail), of: admitted)
         }
         if let rejected = rejectedToken(from: source) {
@@ -310,7 +310,7 @@ final class AuthorizationExchange {
     ) {
         guard let answer = route.answer(to: engine, from: source), let credential = route.credential else {
             let detail =
-                "The credential \(source.name) is not sent only in header fields, and an engine can be given nothing else."
+                "The credential \(source.name) is not sent in header fields alone, and an engine can only be given header fields."
             return refuse(GatewayProblem(.credentialMisconfigured, detail), of: admitted)
         }
         if !answer.isNoted {

@@ -187,7 +187,7 @@ extension ClientAuthenticator.Evidence {
     package func refusal(isProxyRequest: Bool = false) -> GatewayProblem {
         let kind: ProblemKind = isProxyRequest ? .proxyAuthRequired : .clientAuthRequired
         guard !isContradictory else {
-            let detail = "The proofs of this request name different clients; send those of one client."
+            let detail = "The request identifies different clients; send the token or certificate of only one."
             return GatewayProblem(kind, detail, cause: GatewayProblem.Cause(code: "invalid_token"))
         }
         guard hasPresentedToken else {

@@ -42,7 +42,7 @@ struct EngineProof: Sendable {
 
     static let refusal = GatewayProblem(
         .engineAuthRequired,
-        "This listener is for one engine, which proves itself by \(EnginePlan.tokenField) or its certificate (listeners.authz)."
+        "This listener is for one engine, which authenticates with \(EnginePlan.tokenField) or its certificate (listeners.authz)."
     )
 }
 

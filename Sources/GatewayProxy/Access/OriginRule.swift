@@ -107,7 +107,7 @@ struct OriginRule: Sendable {
         if isNull { return GatewayProblem(.originRefused, Self.null) }
         return GatewayProblem(
             .originRefused,
-            "A web page of another origin sent this. Add its origin to \(key) if it may."
+            "A web page from another origin sent this. To allow it, add its origin to \(key)."
         )
     }
 

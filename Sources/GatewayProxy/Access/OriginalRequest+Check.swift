@@ -4,7 +4,7 @@ import GatewayHTTP
 ///
 ///     CheckRequest.attributes (1) > AttributeContext.request (4) > Request.http (2) > HttpRequest
 ///
-/// Of `HttpRequest` these count: method (2), headers (3), path (4), host (5), scheme (6) and header_map (13).
+/// These fields of `HttpRequest` are read: method (2), headers (3), path (4), host (5), scheme (6) and header_map (13).
 extension OriginalRequest {
     /// Takes the request of which this message tells. Keeps its memory for the next one.
     ///

@@ -14,7 +14,7 @@ package struct OriginalRequest: Sendable {
         package var problem: GatewayProblem {
             switch self {
             case .missing(let field):
-                GatewayProblem(.requestRefused, "The engine did not send \(field), which its contract asks for.")
+                GatewayProblem(.requestRefused, "The engine did not send \(field), which its contract requires.")
             case .duplicate(let field):
                 GatewayProblem(.requestRefused, "The engine sent \(field) more than once.")
             case .malformed(let field):

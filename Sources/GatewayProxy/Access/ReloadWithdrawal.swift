@@ -1,13 +1,15 @@
 package import GatewayHTTP
 package import GatewayTokens
 
-/// What a reload takes from requests that began before it: clients, routes and credentials that it removes or replaces by others, and
-/// what its rules refuse.
+/// Which requests in progress a reload stops: those whose client, route or credential it removes or replaces, and those that its rules
+/// no longer allow.
 ///
-/// A client is the same while its name and what proves it are the same. One that has lost a proof and kept another loses what would not
-/// be admitted any more. For a route, its name and its credential count. For a
-/// credential, its name, its strategy and its grant count, and not how it is renewed. A client without a name loses what needs one from
-/// now on. A client also loses a route whose `clients` do not name it any more.
+/// - A client stays the same while its name and its proofs (token, certificate, JWT) stay the same. If it loses one proof and keeps
+///   another, only requests that would no longer be admitted are stopped.
+/// - A route stays the same while its name and its credential do.
+/// - A credential stays the same while its name, strategy and grant do. Its renewal settings do not matter.
+/// - Anonymous requests are stopped where a client is now required, and a client's requests where the route's `clients` no longer name
+///   it.
 package struct ReloadWithdrawal: Sendable {
     /// One route as a configuration has it.
     package struct Route: Sendable {

@@ -458,7 +458,7 @@ extension RequestAuthorizer {
         if head.present.contains(.destination), connection.engine != nil, gate.guardsPaths {
             trace?.add(.notAllowed)
             let detail =
-                "An engine forwards Destination as it came, and the route \(gate.name) does not lead everywhere."
+                "An engine forwards Destination unchanged, and the route \(gate.name) does not allow every path."
             return GatewayProblem(.routeForbidden, detail)
         }
         if let strictness = plainGates[match.route] {
@@ -750,7 +750,7 @@ extension RequestAuthorizer {
 
     private static let ambiguous = GatewayProblem(
         .misdirected,
-        "The host is that of an upstream, and the engine names a route that it finds in another way. Add the host to match.hosts of"
+        "The host is an upstream's, and the route that the engine names does not match it. Add the host to match.hosts of"
             + " that route, or have the engine send no \(EnginePlan.routeField)."
     )
 
@@ -760,7 +760,7 @@ extension RequestAuthorizer {
         guard !route.isEmpty, !name.utf8.elementsEqual(route) else { return nil }
         return GatewayProblem(
             .routeForbidden,
-            "The engine sends this request to another route than \(name), which the gateway finds for it. Export the engine's"
+            "The engine chose another route for this request; the gateway would use \(name). Export the engine's"
                 + " configuration again (authgateway export)."
         )
     }

@@ -65,7 +65,7 @@ final class RouteGate: Sendable {
         guard refusesConnectionAuth, ConnectionAuthentication.isUsed(by: head, bytes) else { return nil }
         return GatewayProblem(
             .routeForbidden,
-            "NTLM, Negotiate and Kerberos authenticate a connection, and other clients use it too."
+            "NTLM, Negotiate and Kerberos authenticate a whole connection, which other clients share."
                 + " To allow them here, set routes.\(name).connection_auth: true."
         )
     }
@@ -100,7 +100,7 @@ final class RouteGate: Sendable {
         if allow.isEmpty, let endpoint = endpoints.first, let field = MethodOverride.pathField(in: head, bytes) {
             trace?.add(.methodOverrideRefused)
             let detail =
-                "The field \(field) asks for another path, and \(endpoint.path) belongs to the authority of the route \(name)."
+                "\(field) asks for another path; \(endpoint.path) belongs to the authorization server of route \(name)."
             return GatewayProblem(.routeForbidden, detail)
         }
         // Only the gateway calls the authority, unless a rule names the path.
@@ -275,8 +275,8 @@ final class RouteGate: Sendable {
     private func forbidden(_ endpoint: AuthorityEndpoint) -> GatewayProblem {
         GatewayProblem(
             .routeForbidden,
-            "\(endpoint.path) belongs to the authority of the credential of the route \(name), and the gateway alone asks there."
-                + " A rule of the route's allow that names this path without a wildcard lets clients ask, too."
+            "\(endpoint.path) is an endpoint of the authorization server of the route \(name), which only the gateway may call."
+                + " To let clients call it, name this path without a wildcard in a rule of the route's allow."
         )
     }
 }

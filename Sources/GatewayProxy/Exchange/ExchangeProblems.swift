@@ -16,17 +16,17 @@ extension Stall {
     /// - Parameter timeouts: The timeouts of the route.
     package func problem(_ timeouts: RoutePlan.Timeouts, _ limits: Limits) -> GatewayProblem {
         switch self {
-        case .requestStopped: GatewayProblem(.requestTimeout, "The body of the request stopped coming.")
+        case .requestStopped: GatewayProblem(.requestTimeout, "The client stopped sending the request body.")
         case .clientStoppedReading:
             GatewayProblem(
                 .requestTimeout,
-                "The client stopped taking the response.",
+                "The client stopped reading the response.",
                 hopError: .responseNotTaken
             )
         case .upstreamStoppedReading:
             GatewayProblem(
                 .upstreamTimeout,
-                "The upstream stopped taking the body of the request.",
+                "The upstream stopped reading the request body.",
                 hopError: .requestNotTaken
             )
         case .upstreamSilent:
@@ -86,7 +86,7 @@ extension ExchangeProblem {
         case .withdrawn:
             GatewayProblem(
                 .locked,
-                "\(credential ?? "The credential") was taken away while this request was under way.",
+                "\(credential ?? "The credential") was withdrawn while this request was in progress.",
                 retryAfter: .seconds(1)
             )
         case .excluded:
@@ -122,9 +122,13 @@ extension ExchangeProblem {
                 hopError: .connectionTerminated
             )
         case .upstreamRefused:
-            GatewayProblem(.upstreamBusy, "\(upstream) refused the request unread.", retryAfter: .seconds(1))
+            GatewayProblem(
+                .upstreamBusy,
+                "\(upstream) refused the request without processing it.",
+                retryAfter: .seconds(1)
+            )
         case .protocolNotOffered:
-            GatewayProblem(.upgradeFailed, "\(upstream) switched to a protocol that was not asked for.")
+            GatewayProblem(.upgradeFailed, "\(upstream) switched to a protocol that was not requested.")
         case .stalled(let stall): stall.problem(timeouts, limits)
         }
     }

@@ -38,7 +38,7 @@ extension RejectionOutcome {
         case .none: "The upstream rejected the credential."
         case .rejected: "The upstream rejected the credential, and it cannot be replaced without a person."
         case .rejectedNotHeld, .challengedNotHeld:
-            "The upstream rejected the credential. The request was not sent again, because its content was not held "
+            "The upstream rejected the credential. The request was not sent again, because its body was not in memory "
                 + "(limits.replay_body_bytes)."
         case .rejectedNotSafe:
             "The upstream rejected the credential by a redirect or a page (rejected_when). The request was not sent again, because its "

@@ -23,12 +23,12 @@ enum UpstreamVersionRule {
 
     /// What the client is told when its WebSocket must go by HTTP/2 and the upstream takes none there.
     static let takesNoWebSocket =
-        "It takes no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441)."
+        "It does not accept WebSockets over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441)."
         + " Set protocol of the route to auto or http1."
 
     /// What a client that asks for a WebSocket in HTTP/2 is told when the response opens none.
     static func opensNoWebSocket(status: Int) -> String {
-        "It answered \(status) to the request for a WebSocket, which opens none."
+        "It answered the WebSocket request with \(status), which does not open one."
     }
 }
 

@@ -116,7 +116,7 @@ struct CurlCommand {
         case .proxyUser: standard.append(.init("Proxy-Authorization", "Basic \(Base64.encode(argument.utf8))"))
         case .proxyField: addField(argument)
         case .socket: socket = argument
-        case .connection: remarks.append("Where curl connects to (--resolve, --connect-to) was not looked at.")
+        case .connection: remarks.append("--resolve and --connect-to were ignored.")
         case .other: break
         }
     }
@@ -222,7 +222,7 @@ struct CurlCommand {
         var more: [String] = []
         if !unknown.isEmpty { more.append("Not understood: \(unknown.map(shown).joined(separator: ", ")).") }
         if urls.count > 1 { more.append("Only the first of \(urls.count) URLs is explained.") }
-        if hasForm { more.append("The form (-F) is taken as empty content.") }
+        if hasForm { more.append("The form (-F) is treated as an empty body.") }
         return more
     }
 

@@ -10,7 +10,7 @@ package enum ExplainInput: Hashable, Sendable {
 
     /// - Parameter knowsHost: Whether a word without a path is the name of a host. It is an id otherwise.
     package init(_ text: String, knowsHost: (String) -> Bool = { _ in false }) throws(UnusableInput) {
-        guard text.utf8.count <= Self.limit else { throw UnusableInput("The input has more than 64 KiB.") }
+        guard text.utf8.count <= Self.limit else { throw UnusableInput("The input is larger than 64 KiB.") }
         // Only in a command does a shell read quotation marks and ampersands.
         let words = text.split { $0 == " " || $0 == "\t" || $0.isNewline }.map(String.init)
         // A line may have been copied with its prompt, or with variables before the command.
@@ -71,7 +71,7 @@ package enum ExplainInput: Hashable, Sendable {
 
     private static func words(for failure: ShellWords.Failure) -> String {
         switch failure {
-        case .openQuote(let mark): "The quotation mark \(mark) is opened and not closed."
+        case .openQuote(let mark): "The quotation mark \(mark) is never closed."
         }
     }
 
@@ -79,11 +79,11 @@ package enum ExplainInput: Hashable, Sendable {
         var remarks: [String] = []
         if !split.variables.isEmpty {
             let names = split.variables.prefix(5).map { "$\(ShownText.clean($0, limit: 40))" }.joined(separator: ", ")
-            remarks.append("\(names) stands for itself: no shell has put its value in.")
+            remarks.append("\(names) is used literally: no shell has expanded it.")
         }
         if let end = split.end {
             let advice = end == "&" ? " Put the URL in quotation marks if the & belongs to it." : ""
-            remarks.append("A shell ends the command at the \(end), and so does this.\(advice)")
+            remarks.append("A shell would end the command at the \(end), so the rest was ignored.\(advice)")
         }
         return remarks
     }
@@ -161,7 +161,7 @@ package struct RequestURL: Hashable, Sendable {
     package init(_ text: String) throws(UnusableInput) {
         guard !text.isEmpty else { throw UnusableInput("There is no URL.") }
         guard text.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value != 0x7F }) else {
-            throw UnusableInput("A URL has no blanks and no control characters: write %20 for a blank.")
+            throw UnusableInput("A URL cannot contain spaces or control characters: write %20 for a space.")
         }
         var rest = text.prefix { $0 != "#" }
         if let end = rest.firstRange(of: "://") {

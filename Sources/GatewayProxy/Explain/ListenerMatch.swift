@@ -47,7 +47,7 @@ package struct ListenerMatch: Hashable, Sendable {
             if found == nil {
                 let shown = ShownText.clean(proxy, limit: 80)
                 remarks.append(
-                    "The proxy \(shown) is not a listener of this gateway; \(standard.text) is taken for it."
+                    "The proxy \(shown) is not a listener of this gateway; \(standard.text) is used instead."
                 )
             }
             return

@@ -18,7 +18,7 @@ struct RequestJudge: Sendable {
         judgement.idField = shared.configuration.requestIDHeader
         var connection = listenerMatch.listener.connectionContext
         if request.contentLength == nil {
-            judgement.remarks.append("The size of the content is not known here: it is taken as chunked.")
+            judgement.remarks.append("The size of the body is not known here; a chunked body is assumed.")
         }
         if listenerMatch.form == .connect {
             switch judgeConnect(on: connection) {
@@ -153,7 +153,7 @@ struct RequestJudge: Sendable {
             return judgement
         case .awaited:
             judgement.remarks.append(
-                "What is shown to leave lacks what the credential adds: it is not known before there is a token."
+                "The request shown lacks what the credential adds, which is not known until there is a token."
             )
         case .ready, nil: break
         }

@@ -153,7 +153,7 @@ extension Explanation.Request {
         remarks = (request.remarks + listenerMatch.remarks + judgement.remarks).map { ShownText.clean($0) }
         if listenerMatch.form == .proxy, request.proxy == nil {
             let advice = "explained as if the gateway were the client's proxy, \(listenerMatch.listener.authority)"
-            remarks.append("The URL is none of the gateway's own: \(advice).")
+            remarks.append("The URL is not one of the gateway's own: \(advice).")
         }
     }
 }

@@ -25,11 +25,11 @@ import NIOTLS
 ///     any of them ──▶ finishing ──▶ lingering ──▶ closed          the last response is whole
 ///     any of them ──▶ cutting ──▶ closed                          it is not, which a reset shows the client
 ///
-/// It owns the ``ExchangeDriver`` of the request at hand, or the ``AuthorizationExchange`` of an engine's, and the upstream connection
-/// that only it uses (``PrivateConnection``).
+/// It owns the ``ExchangeDriver`` of the current request, or the ``AuthorizationExchange`` if an engine sent it, and the upstream
+/// connection that no other client uses (``PrivateConnection``).
 ///
-/// Has what belongs to a connection: pipelining, pausing, half-close, reuse and the ways to end. Decides nothing about a request.
-/// Lives on one event loop.
+/// Handles what concerns the connection: pipelining, pausing, half-close, reuse and closing. It decides nothing about a request. Runs on
+/// one event loop.
 final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler, DeadlineKeeper, ClientConnection {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

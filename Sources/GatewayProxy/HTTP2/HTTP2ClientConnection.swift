@@ -405,7 +405,7 @@ extension HTTP2ClientConnection {
         // The client has not seen the GOAWAY yet, and sends the request again on another connection.
         guard !conversation.streams.isClosing else { return }
         let limit = conversation.streams.maximumStreams
-        let detail = "Too many requests at one time on an HTTP/2 connection (limits.streams_per_connection: \(limit))."
+        let detail = "Too many concurrent requests on an HTTP/2 connection (limits.streams_per_connection: \(limit))."
         report(GatewayProblem(.clientLimitReached, detail, retryAfter: .seconds(1)), hasFields: true)
     }
 

@@ -58,7 +58,7 @@ package final class AcceptPause: ChannelInboundHandler {
 
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let error = error as? IOError, error.meansResourceExhausted {
-            let reason = "the system has no more descriptors or memory for this process"
+            let reason = "no file descriptors or memory are left for this process"
             pause(context, because: reason, code: error.errnoCode)
         }
         context.fireErrorCaught(error)
@@ -69,7 +69,7 @@ package final class AcceptPause: ChannelInboundHandler {
         let connection = unwrapInboundIn(data)
         if ceiling != .max, DescriptorShares.reserve(from: ceiling, has: connection) {
             reserve.add(connection)
-            let reason = "the descriptors that are left are kept for operators, stores and programs"
+            let reason = "the remaining file descriptors are reserved for operators, stores and programs"
             pause(context, because: reason, code: EMFILE)
         }
         context.fireChannelRead(data)

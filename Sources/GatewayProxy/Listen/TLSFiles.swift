@@ -70,7 +70,7 @@ enum TLSFiles {
         } catch BoringSSLError.unknownError(_) where configuration.usesSystemAuthorities {
             // The library finds no list of them, and has no words for it.
             throw UnusableInput(
-                "this machine has no certificates of authorities; install the package ca-certificates, or "
+                "this machine has no CA certificates; install the package ca-certificates, or "
                     + "name a file in tls.ca"
             )
         } catch {

@@ -71,7 +71,7 @@ package enum UnixSocket {
         var information = stat()
         guard unsafe lstat(path, &information) == 0 else { return }
         guard information.st_mode & S_IFMT == S_IFSOCK else {
-            throw ListenerError("unix:\(path): something that is not a socket is in the way")
+            throw ListenerError("unix:\(path): a file that is not a socket is in the way")
         }
         switch try connectionError(path) {
         case ECONNREFUSED: unsafe unlink(path)
@@ -81,7 +81,7 @@ package enum UnixSocket {
         case 0, EAGAIN, EINPROGRESS: throw ListenerError("unix:\(path): another process listens there")
         case let error:
             let reason = IOError(errnoCode: error, reason: "connect").reasonDescription
-            throw ListenerError("unix:\(path): the socket in the way cannot be asked who listens there: \(reason)")
+            throw ListenerError("unix:\(path): cannot find out whether another process listens there: \(reason)")
         }
     }
 
@@ -102,7 +102,7 @@ package enum UnixSocket {
             return .unusable("\(folder): \(problem)")
         }
         guard information.st_mode & S_IFMT == S_IFSOCK else {
-            return .unusable("something that is not a socket is in the way")
+            return .unusable("a file that is not a socket is in the way")
         }
         switch try? connectionError(path) {
         case ECONNREFUSED?, ENOENT?: return .free

@@ -167,7 +167,7 @@ package enum AccessDecoder {
             fields.error("a client has token or token_sha256, not both")
         case (false, false):
             guard fields.unknownKeys.isEmpty, !another else { break }
-            fields.error("nothing proves this client; give it a token, token_sha256, certificate or jwt")
+            fields.error("has no way to authenticate; give it a token, token_sha256, certificate or jwt")
         }
         return []
     }

@@ -99,7 +99,7 @@ package struct DescriptorShares: Hashable, Sendable {
         ]
         return
             "limits.connections is \(clients), which needs \(needed.all) file descriptors (\(parts.joined(separator: ", ")));"
-            + " the process may have \(limit). Raise LimitNOFILE (ulimit -n) to \(needed.all)"
+            + " the process is limited to \(limit). Raise LimitNOFILE (ulimit -n) to \(needed.all)"
             + (most > 0 ? ", or set limits.connections to at most \(most)." : ".")
     }
 
@@ -107,7 +107,7 @@ package struct DescriptorShares: Hashable, Sendable {
     var shortage: String? {
         guard let limit, !isChosen, clients < Self.standardClients else { return nil }
         return
-            "limits.connections is \(clients), because the process may have \(limit) file descriptors. The default of"
+            "limits.connections is \(clients), because the process is limited to \(limit) file descriptors. The default of"
             + " \(Self.standardClients) needs \(needed(for: Self.standardClients).all): raise LimitNOFILE (ulimit -n)."
     }
 }

@@ -52,7 +52,7 @@ package enum EngineDecoder {
             guard let place = ListenerDecoder.unix(fields) else { return nil }
             if fields.has("certificates") { fields.error("certificates", "is for addresses with tls.client_ca") }
             if !fields.has("allow_users"), !fields.has("token") {
-                fields.error("asks for no proof of its engine; give a token, or allow_users of the unix socket")
+                fields.error("does not authenticate its engine; give a token, or allow_users of the unix socket")
             }
             guard let engine, let span = fields.node("unix")?.span else { return nil }
             var plan = ListenerPlan(address: place, span: span)
@@ -83,9 +83,9 @@ package enum EngineDecoder {
         guard !fields.has("token"), !fields.has("certificates") else { return }
         let advice =
             asksForCertificates
-            ? "client_ca lets in each certificate of its authority; name the engine's in certificates"
+            ? "client_ca accepts every certificate that its CA issued; name the engine's in certificates"
             : "give a token that the engine sends in \(EnginePlan.tokenField)"
-        fields.error("asks for no proof of its engine; \(advice)")
+        fields.error("does not authenticate its engine; \(advice)")
     }
 
     private static func engine(_ fields: ConfigFields) -> EnginePlan? {
@@ -193,7 +193,7 @@ package enum EngineDecoder {
                     + " header fields"
                 : nil
         case nil, .some(.none):
-            return "the route has no credential that an engine could be handed"
+            return "the route has no credential that can be handed to an engine"
         case .onChallenge:
             return "\(credential?.strategyKind ?? "") sends its credential once the upstream has asked for it, and an"
                 + " engine does not pass the challenge on; remove \"mode: challenge\""

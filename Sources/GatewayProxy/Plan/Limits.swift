@@ -82,7 +82,7 @@ extension Limits {
             "connections",
             \.connections,
             .count(1...1_000_000),
-            default: "\(DescriptorShares.standardClients), or as many as there are descriptors for",
+            default: "\(DescriptorShares.standardClients), or as many as there are file descriptors for",
             shownAs: "at most \(DescriptorShares.standardClients)",
             example: "20000"
         )

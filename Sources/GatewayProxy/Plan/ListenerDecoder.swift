@@ -68,13 +68,13 @@ package enum ListenerDecoder {
                 let advice = "add tls, or listen on 127.0.0.1"
                 fields.warning(
                     "address",
-                    "reachable from other machines without TLS: tokens and content can be read on the way; \(advice)"
+                    "reachable from other machines without TLS: tokens and bodies can be read in transit; \(advice)"
                 )
             }
             (plan.address, plan.tls, plan.span) = (.tcp(host: host, port: port), tls, span)
             plan.usesLocalAuthority = fields.fields("tls")?.has("ca") ?? false
             if plan.usesLocalAuthority, plan.intercepts {
-                fields.error("intercept", "is for CONNECT, which a listener with \"tls: {ca: local}\" does not take")
+                fields.error("intercept", "is for CONNECT, which a listener with \"tls: {ca: local}\" does not accept")
             }
             return plan
         case (false, true):
@@ -140,7 +140,7 @@ package enum ListenerDecoder {
                 "tunnel needs \"intercept: true\" on the same listener: without it CONNECT is refused"
             )
         case .refuse where fields.has("allow") || fields.has("ports"):
-            fields.warning("unrouted", "allow and ports count with \"unrouted: tunnel\" only")
+            fields.warning("unrouted", "allow and ports have an effect only with \"unrouted: tunnel\"")
         default: break
         }
         return plan

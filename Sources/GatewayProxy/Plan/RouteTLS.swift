@@ -22,7 +22,7 @@ enum RouteTLS {
         if let upstream, upstream.origin.scheme == .http {
             route.error("tls", "has no effect: the upstream is http")
         }
-        fields.refuseNothing(behind: "ca", hint: "to trust the system's authorities")
+        fields.refuseNothing(behind: "ca", hint: "to trust the system's certificate authorities")
         fields.refuseNothing(behind: "pin", hint: "to accept any key that is trusted")
         var tls = RoutePlan.TLS(caPath: fields.filePath("ca"), certificatePath: fields.filePath("certificate"))
         if let name = fields.string("server_name") {

@@ -69,8 +69,8 @@ package enum WhoAmIAnswer: Equatable, Sendable {
         let asked = "\(request.method.rawValue) \(request.path)"
         return switch self {
         case .known(let name?): "\(asked): the credential is that of \(name)"
-        case .known(nil): "\(asked): the service takes the credential"
-        case .refused(let status): "\(asked): the service refuses the credential (\(status))"
+        case .known(nil): "\(asked): the service accepts the credential"
+        case .refused(let status): "\(asked): the service rejects the credential (\(status))"
         case .unclear(let status): "\(asked): the service answers \(status), which says nothing about the credential"
         case .failed(let reason): "\(asked): \(Self.part(of: reason))"
         }

@@ -42,16 +42,16 @@ enum UpstreamFailure {
     private static func connectionProblem(_ error: NIOConnectionError, _ origin: Origin) -> GatewayProblem {
         let lookups = [error.dnsAError, error.dnsAAAAError].map { $0 as? NameLookup.Failure }
         if lookups.contains(.exhausted) || error.connectionErrors.contains(where: isOfThisProcess) {
-            let detail = "The system has no more descriptors or memory for this process (ulimit -n)."
+            let detail = "No file descriptors or memory are left for this process (ulimit -n)."
             return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
         }
         if lookups.contains(.tooManyWait) {
-            let detail = "Too many names already wait for an answer of the name server."
+            let detail = "Too many lookups are already waiting for the name server."
             return GatewayProblem(.overloaded, detail, retryAfter: .seconds(1))
         }
         guard !error.connectionErrors.isEmpty else {
             if lookups.contains(.prohibited) {
-                let detail = "\(origin.host) resolves to an address that may not be dialled."
+                let detail = "\(origin.host) resolves to an address that the gateway may not connect to."
                 return GatewayProblem(.destinationProhibited, detail)
             }
             return unreachable("The name \(origin.host) cannot be resolved.", .nameNotResolved)
@@ -64,7 +64,7 @@ enum UpstreamFailure {
         if timedOut { return timeout(origin) }
         let codes = errors.compactMap { ($0 as? IOError)?.errnoCode }
         if !codes.isEmpty, codes.allSatisfy({ [EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, ENETDOWN].contains($0) }) {
-            return unreachable("The network has no way to \(origin).", .hostUnreachable)
+            return unreachable("The network has no route to \(origin).", .hostUnreachable)
         }
         return unreachable("\(origin) does not accept connections; is it running?", .connectionRefused)
     }
@@ -131,12 +131,12 @@ enum UpstreamFailure {
         if let authorities {
             let file = authorities.split(separator: "/").last.map(String.init) ?? authorities
             return unreachable(
-                "The certificate of \(origin) is not signed by an authority in \(file) (tls.ca of the route), which replaces those of"
-                    + " the system.",
+                "The certificate of \(origin) is not signed by a certificate authority in \(file) (tls.ca of the route),"
+                    + " which replaces those of the system.",
                 .certificateUntrusted
             )
         }
-        let advice = "If it comes from an authority of your own, name it in the route's tls.ca."
+        let advice = "If your own certificate authority issued it, name that in the route's tls.ca."
         return unreachable("The certificate of \(origin) is not trusted. \(advice)", .certificateUntrusted)
     }
 

@@ -142,7 +142,7 @@ final class Worker {
         }
     }
 
-    /// Lets these listeners' connections finish what they are at, and closes them.
+    /// Closes the connections of these listeners once their current requests have finished.
     func drain(acceptedBy listeners: Set<Int>) {
         for connection in Array(connections.values) where listeners.contains(connection.listenerNumber) {
             connection.drain()

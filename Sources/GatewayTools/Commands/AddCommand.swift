@@ -20,7 +20,7 @@ struct AddCommand: AsyncParsableCommand {
             shows the difference. Comments and order stay. `authgateway presets` lists the
             presets; `authgateway presets show NAME` says what one needs.
 
-            A secret never stands on the command line. --secret says where it comes from:
+            A secret is never given on the command line. --secret says where it comes from:
             env:NAME, file:PATH, systemd:NAME, or - to paste it. What is pasted is kept in
             a file with mode 0600 in the state directory, which git ignores where it is
             beside the configuration. On a terminal the command asks.

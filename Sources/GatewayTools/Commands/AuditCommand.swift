@@ -184,7 +184,7 @@ struct AuditTailCommand: AsyncParsableCommand {
               authgateway audit tail -f --json | jq -r .event
               authgateway audit tail --wide
 
-            On a terminal, a row that is longer than a line goes on in the next one.
+            On a terminal, a row longer than a line continues on the next line.
             Colors say what kind of event it is; NO_COLOR turns them off.
             """
     )

@@ -3,6 +3,7 @@ import GatewayApp
 import GatewayAudit
 import GatewayEvents
 import GatewayFiles
+import GatewayHTTP
 import GatewayTokenStores
 
 struct AuditVerifyCommand: AsyncParsableCommand {
@@ -20,7 +21,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
             Compares the log with its head file, and with audit.anchor where
             that can be read. A copy, such as sqlite3's .backup makes, may end
             before the log does. With its own head beside it
-            (audit.sqlite.head) a cut end shows.
+            (audit.sqlite.head) missing rows at the end are found.
             With --all, verifies the chain of each gateway as the shared database
             has it, and shows a line for each.
             Exit code 5 when the log is broken, 1 when its anchor cannot be read.
@@ -192,13 +193,13 @@ private struct VerificationText {
         guard breach.fault != .foreignKey else { return "The \(thing) cannot be verified: \(breach.explanation)" }
         let place = breach.row.map { " at row \($0)" } ?? ""
         return
-            "The \(thing) is broken\(place): \(breach.explanation) (\(breach.fault.rawValue); \(result.rows) rows before it fit)"
+            "The \(thing) is broken\(place): \(breach.explanation) (\(breach.fault.rawValue); \(result.rows.counted("row")) before it fit)"
     }
 
     private var intact: String {
         let pruned = result.prunedTo > 0 ? "; rows up to \(result.prunedTo) were removed by retention" : ""
         let last = result.isCopy ? result.lastRow.map { ", the last one is row \($0)" } ?? "" : ""
-        return "The \(thing) is intact: \(result.rows) rows\(last)\(pruned)."
+        return "The \(thing) is intact: \(result.rows.counted("row"))\(last)\(pruned)."
     }
 
     private var notes: [String] {
@@ -292,7 +293,7 @@ private struct SharedVerification: Encodable {
         if let breach = result.breach {
             let words = LogText.clean(breach.explanation)
             if breach.fault == .foreignKey { return "other key  \(words)" }
-            return "broken     \(words) (\(breach.fault.rawValue); \(result.rows) rows before it fit)"
+            return "broken     \(words) (\(breach.fault.rawValue); \(result.rows.counted("row")) before it fit)"
         }
         let pruned = result.prunedTo > 0 ? "; rows up to \(result.prunedTo) were removed by retention" : ""
         let loss = result.lostTo.map { $0 > 0 ? "; rows up to \($0) were lost with their database" : "" } ?? ""

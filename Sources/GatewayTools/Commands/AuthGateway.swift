@@ -96,7 +96,7 @@ struct RootCommand: AsyncParsableCommand {
             Examples:
               authgateway init            write the first gateway.yaml
               authgateway add github      add a service that is known by name
-              authgateway run --sandbox   serve gateway.yaml, with local authorities
+              authgateway run --sandbox   serve gateway.yaml, with local test services
               authgateway check           find every mistake in gateway.yaml
               authgateway doctor          find what is wrong, and say what to do
               authgateway status          what the gateway's credentials are doing

@@ -32,7 +32,7 @@ struct AuthorityShowCommand: AsyncParsableCommand {
                 -x http://127.0.0.1:8080 https://api.example.com/
 
             A gateway with intercept: true (listeners.proxy) makes the authority at its
-            start. It can sign for the hosts of its routes alone.
+            start. It can sign only for the hosts of its routes.
 
             Exit codes: 0 shown, 1 there is none, 3 configuration.
             """
@@ -157,10 +157,11 @@ struct AuthorityRotateCommand: AsyncParsableCommand {
             Examples:
               authgateway ca rotate && sudo authgateway ca install
 
-            Goes through the running gateway, which goes on serving; when none runs, it
-            works on the state directory. Open connections go on. All that trusted the old
-            authority has to trust the new one, except programs that `authgateway exec`
-            started, whose files are rewritten. Recorded as authority_rotated.
+            Goes through the running gateway, which keeps serving; when none runs, it
+            works on the state directory. Open connections stay open. Everything that
+            trusted the old authority must trust the new one, except programs that
+            `authgateway exec` started, whose files are rewritten. Recorded as
+            authority_rotated.
 
             Exit codes: 0 done, 1 failed, 3 configuration, 4 no gateway answers.
             """
@@ -180,7 +181,7 @@ struct AuthorityRotateCommand: AsyncParsableCommand {
             report = AuthorityRotationReport(scopes: scopes, file: LocalAuthority.bundlePath(in: plan.stateDirectory))
         }
         Console.write(
-            "The local authority is new, for \(OfflineAuthority.list(report.scopes)). Nothing that trusted the old one trusts it:\n"
+            "The local authority was replaced, for \(OfflineAuthority.list(report.scopes)). Trust it where you trusted the old one:\n"
                 + "  \(LogText.clean(report.file))\n" + OfflineAuthority.advice
                 + "The files that authgateway exec and env gave to programs are already rewritten.\n"
         )

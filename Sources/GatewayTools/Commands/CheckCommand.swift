@@ -27,8 +27,8 @@ struct CheckCommand: AsyncParsableCommand {
             has none of them, such as a CI server. It then accepts a variable ${NAME}
             that is not set. It does not check the values of these.
 
-            With --acquire one token of each credential is fetched as well, to see whether
-            its authority gives one. It is not kept, not used and not in the audit log.
+            With --acquire it also fetches one token for each credential, to see whether
+            the authorization server issues one. The token is not kept, used or recorded.
             Credentials that need a login, or whose renewal spends a token (duke_session,
             box_oauth), are not tried. Exit code 1 when one fails.
             """

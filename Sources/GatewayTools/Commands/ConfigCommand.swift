@@ -9,7 +9,7 @@ import GatewayTokens
 struct ConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
-        abstract: "About the configuration's language.",
+        abstract: "Explain the configuration's keys, and print its schema.",
         discussion: """
             Examples:
               authgateway config explain limits.drain

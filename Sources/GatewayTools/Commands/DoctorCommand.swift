@@ -19,18 +19,18 @@ struct DoctorCommand: AsyncParsableCommand {
 
             Looks at the configuration, the modes of its files, the addresses to listen
             on, the token store, the newest events of the audit log, each upstream and
-            authority (name, connection, certificate), the clock, and each credential.
-            Says what is wrong and which command helps.
+            authorization server (name, connection, certificate), the clock, and each
+            credential. Says what is wrong and which command helps.
 
             Changes nothing, and does not disturb a running gateway. It connects to each
-            upstream and sends no request. It asks each authority for its time (HEAD /
-            without a credential). It fetches one token for each credential and forgets
-            it. Where that would spend a refresh token, it asks the running gateway, or
-            reads the token store.
+            upstream and sends no request. It asks each authorization server for its time
+            (HEAD / without a credential). It fetches one token for each credential and
+            forgets it. Where that would spend a refresh token, it asks the running
+            gateway, or reads the token store.
 
-            Where there are more than 100 upstreams and authorities, or more than 100
-            tokens to fetch, it looks at those for which there is time. With --all it
-            looks at every one.
+            With more than 100 upstreams and authorization servers, or more than 100
+            tokens to fetch, it checks as many as it can in the time. With --all it checks
+            every one.
 
             With --offline nothing is sent to another machine. Programs that print secrets of the
             configuration run all the same.
@@ -42,7 +42,7 @@ struct DoctorCommand: AsyncParsableCommand {
     @Flag(help: "Send nothing to another machine.")
     var offline = false
 
-    @Flag(help: "Check every upstream, authority and credential, however many there are.")
+    @Flag(help: "Check every upstream, authorization server and credential, however many there are.")
     var all = false
 
     @OptionGroup var config: ConfigArgument

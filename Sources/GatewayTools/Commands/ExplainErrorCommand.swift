@@ -12,7 +12,7 @@ struct ExplainErrorCommand: ParsableCommand {
               authgateway explain-error login-required
               authgateway explain-error invalid_client --json
 
-            Codes stand in answers of the gateway, in its log and in the audit log.
+            Codes appear in the gateway's responses, in its log and in the audit log.
             """
     )
 

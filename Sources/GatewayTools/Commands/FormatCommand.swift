@@ -4,7 +4,7 @@ import GatewayApp
 struct FormatCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fmt",
-        abstract: "Lay a configuration file out in one style; comments, order and quotes stay.",
+        abstract: "Format a configuration file; comments, order and quotes stay.",
         discussion: """
             Examples:
               authgateway fmt

@@ -9,7 +9,7 @@ import GatewayProxy
 struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Take services over from another program's configuration.",
+        abstract: "Import services from another program's configuration.",
         discussion: """
             Examples:
               authgateway import --netrc ~/.netrc --host api.example.com
@@ -38,7 +38,7 @@ struct ImportCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Take machine, login and password from this file.", valueName: "file"))
     var netrc: String?
 
-    @Flag(help: "Ask gh (GitHub CLI) for the token, and go on asking it.")
+    @Flag(help: "Ask gh (GitHub CLI) for the token, now and later.")
     var gh = false
 
     @Option(help: ArgumentHelp("Take URL and login from a curl command; - reads it.", valueName: "command"))

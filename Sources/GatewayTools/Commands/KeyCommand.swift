@@ -24,15 +24,15 @@ struct KeyRotateCommand: AsyncParsableCommand {
               authgateway key rotate
               authgateway key rotate --json | jq -r .file
 
-            Goes through the running gateway, which goes on serving; when none runs,
+            Goes through the running gateway, which keeps serving; when none runs,
             it works on the state directory. All tokens are re-encrypted in one
             transaction; a crash at any moment leaves a store that opens. The new key
             is a file with mode 0600: token.key.encryption beside token.key, unless
-            tokens.encryption_key names another one. The old one opens nothing any
-            more. Back up the new one.
+            tokens.encryption_key names another one. The old key no longer opens
+            anything. Back up the new one.
 
             A key that comes from the environment, a systemd credential or a program
-            is not the gateway's to write. Make a new one (openssl rand -hex 32), name
+            cannot be replaced by the gateway. Make a new one (openssl rand -hex 32), name
             it as tokens.encryption_key and the present one as
             tokens.previous_encryption_key, restart, then remove the latter.
 

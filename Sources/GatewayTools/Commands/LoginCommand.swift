@@ -119,20 +119,20 @@ struct LoginCommand: AsyncParsableCommand {
 
     private static func words(for code: String, of invitation: LoginInvitation) -> String {
         "Open this address on any device:\n\n  \(LogText.clean(invitation.page))\n\nand type this code there:\n\n  "
-            + "\(LogText.clean(code))\n\nWaiting for it for \(ConfigUnits.text(.seconds(invitation.timeoutSeconds))); Ctrl-C ends it.\n"
+            + "\(LogText.clean(code))\n\nWaiting for \(ConfigUnits.text(.seconds(invitation.timeoutSeconds))); Ctrl-C cancels.\n"
     }
 
     private func show(_ invitation: LoginInvitation) {
         if let code = invitation.code { return Console.writeError(Self.words(for: code, of: invitation)) }
         var text = "Log in with a browser at this address:\n\n  \(invitation.page)\n\n"
         if invitation.isManual {
-            text += "The login ends on an address that begins with \(invitation.redirect)\n"
+            text += "The login finishes at an address that begins with \(invitation.redirect)\n"
             text += "(the page itself may say that it cannot be reached). "
             text +=
                 "Copy the whole address out of the browser,\npaste it here, where it is not shown, and press Enter: "
         } else {
             text += "Waiting for the browser on \(invitation.redirect) for "
-            text += "\(ConfigUnits.text(.seconds(invitation.timeoutSeconds))); Ctrl-C ends it."
+            text += "\(ConfigUnits.text(.seconds(invitation.timeoutSeconds))); Ctrl-C cancels."
             text += " Is the browser on another machine? Use --manual.\n"
         }
         Console.writeError(text)
@@ -172,7 +172,7 @@ struct LoginCommand: AsyncParsableCommand {
         because reason: String
     ) throws(CommandFailure) -> String {
         guard let progress else {
-            throw CommandFailure(.failed, "\(reason); the gateway ends the login at its deadline")
+            throw CommandFailure(.failed, "\(reason); the gateway cancels the login when its time is up")
         }
         if progress.token != nil { return try result(of: progress) }
         guard progress.isOver else {
@@ -186,9 +186,9 @@ struct LoginCommand: AsyncParsableCommand {
 
     private static func result(of progress: LoginProgress) throws(CommandFailure) -> String {
         guard let token = progress.token else {
-            throw CommandFailure(.failed, LogText.clean(progress.problem ?? "the login has not ended yet"))
+            throw CommandFailure(.failed, LogText.clean(progress.problem ?? "the login has not finished yet"))
         }
-        let end = token.remainingSeconds.map { "; the token ends in \(ConfigUnits.countdown($0))" } ?? ""
+        let end = token.remainingSeconds.map { "; the token expires in \(ConfigUnits.countdown($0))" } ?? ""
         let renewal = token.renewsAt == nil || !token.isServed ? "" : ", and is renewed before that"
         let state = "Logged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
         return token.lacksRefreshToken == true ? state + lackOfRefreshToken(token) : state
@@ -197,7 +197,7 @@ struct LoginCommand: AsyncParsableCommand {
     private static func lackOfRefreshToken(_ token: TokenStatus) -> String {
         let end = token.expiresAt.map { "at \($0)" } ?? "when its token is rejected"
         return """
-            The authorization server gave no refresh token, so this login ends \(end). Then log in again:
+            The authorization server gave no refresh token, so this login expires \(end). Then log in again:
                 \(GatewayCommand.line("login", token.credential))
             Many servers give one only if it is asked for, with the scope offline_access or with authorize_parameters.
 
@@ -230,15 +230,15 @@ private final class Interruption: Sendable {
 struct LogoutCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "logout",
-        abstract: "Revoke the tokens of a login at the authority, then forget them.",
+        abstract: "Revoke the tokens of a login at the authorization server, then forget them.",
         discussion: """
             Examples:
               authgateway logout box
 
             The same as `token revoke`. The next request is refused until somebody logs in
-            again. When the authority cannot be reached, the exit code is 1 and the tokens
-            are kept, so that you can try again (duke_session forgets them all the same).
-            `token clear` forgets them here alone.
+            again. When the authorization server cannot be reached, the exit code is 1 and
+            the tokens are kept, so that you can try again (duke_session forgets them
+            anyway). `token clear` forgets them only here.
             """
     )
 

@@ -4,7 +4,7 @@ import GatewayApp
 struct PlanCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plan",
-        abstract: "Print what the configuration means, secrets left out, and what a reload would change.",
+        abstract: "Show what the configuration means, without secrets, and what a reload would change.",
         discussion: """
             Examples:
               authgateway plan

@@ -22,7 +22,7 @@ struct ProgressMeter: Sendable {
 
     init(_ label: String) { self.label = label }
 
-    /// What is done from now on.
+    /// Starts the next step.
     ///
     /// - Parameter unit: Follows the numbers, such as `rows`.
     mutating func step(_ label: String, total: Int?, unit: String) {
@@ -30,8 +30,8 @@ struct ProgressMeter: Sendable {
     }
 
     /// - Parameters:
-    ///   - elapsed: Since the work began.
-    ///   - done: Of this step.
+    ///   - elapsed: The time since the work began.
+    ///   - done: How much of this step is done.
     ///   - width: The columns of the terminal.
     /// - Returns: What to write; nil while it is too early.
     mutating func line(at elapsed: Duration, done: Int, width: Int) -> String? {
@@ -57,7 +57,7 @@ struct ProgressMeter: Sendable {
     }
 }
 
-/// A line on the terminal that says how far long work is. It is gone when the work ends.
+/// A progress line on the terminal, erased when the work is done.
 final class ProgressLine: Sendable {
     private struct State {
         var meter: ProgressMeter
@@ -82,7 +82,7 @@ final class ProgressLine: Sendable {
             return try await body(nil)
         }
         let line = ProgressLine(label)
-        // Of its own: the work may hold up every thread of the runtime.
+        // A separate thread, because the work may block every thread of the Swift runtime.
         Thread.detachNewThread {
             repeat { Thread.sleep(forTimeInterval: 0.2) } while line.show()
         }
@@ -90,7 +90,7 @@ final class ProgressLine: Sendable {
         return try await body(line)
     }
 
-    /// What is done from now on.
+    /// Starts the next step.
     func step(_ label: String, total: Int? = nil, unit: String = "") {
         state.withLock { $0.meter.step(label, total: total, unit: unit) }
         done.store(0, ordering: .relaxed)
@@ -100,7 +100,7 @@ final class ProgressLine: Sendable {
 
     func set(_ count: Int) { done.store(count, ordering: .relaxed) }
 
-    /// What is told how many of how many rows are done.
+    /// A callback that updates the line with the number of rows done.
     func counter(_ label: String) -> @Sendable (_ done: Int, _ total: Int) -> Void {
         { done, total in
             if done == 0 { self.step(label, total: total, unit: "rows") }

@@ -6,7 +6,7 @@ import GatewayHTTP
 struct RemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Take a route or a credential out of the configuration.",
+        abstract: "Remove a route or a credential from the configuration.",
         discussion: """
             Examples:
               authgateway remove reports

@@ -35,7 +35,8 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var strictModes: StrictModesFlag
 
     @Flag(
-        help: "Also start local authorities and upstreams; the configuration reaches them through SANDBOX_ variables."
+        help:
+            "Also start local authorization servers and upstreams; the configuration reaches them through SANDBOX_ variables."
     )
     var sandbox = false
 

@@ -22,7 +22,7 @@ struct SandboxTokenOption: ParsableArguments {
 struct SandboxCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sandbox",
-        abstract: "Run local authorities and upstreams to try things against, until a signal.",
+        abstract: "Run local authorization servers and upstreams to try things against, until a signal.",
         discussion: """
             Examples:
               authgateway sandbox                            print SANDBOX_ variables, serve

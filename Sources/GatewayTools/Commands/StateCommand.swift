@@ -126,7 +126,7 @@ struct StateRestoreCommand: AsyncParsableCommand {
 
             Refresh tokens may have been spent since the backup. Those that are valid
             once are not sent: the state is rotation_uncertain, and the credential
-            needs a login when its token ends. If nothing has used them since the
+            needs a login when its token expires. If nothing has used them since the
             backup, use authgateway token refresh NAME. Recorded as state_restored.
 
             Exit codes: 0 done, 1 failed or refused, 3 configuration.
@@ -187,7 +187,8 @@ struct StateRestoreCommand: AsyncParsableCommand {
         let manifest = outcome.manifest
         var text =
             "Restored \(LogText.clean(stateDirectory)) from the backup of \(LogText.clean(manifest.madeAt)): "
-        text += "the audit log up to row \(manifest.lastAuditRow), \(manifest.tokens ?? 0) tokens.\n"
+        let tokens = (manifest.tokens ?? 0).counted("token")
+        text += "the audit log up to row \(manifest.lastAuditRow), \(tokens).\n"
         if let replaced = outcome.replaced { text += "What was there before is in \(LogText.clean(replaced)).\n" }
         if !outcome.locked.isEmpty {
             let names = outcome.locked.sorted().prefix(20).map(LogText.clean).joined(separator: ", ")
@@ -196,8 +197,9 @@ struct StateRestoreCommand: AsyncParsableCommand {
         }
         guard outcome.marked > 0 else { return text }
         return text + """
-            \(outcome.marked) of them have a refresh token, which may have been spent since. Those that are valid once are not
-            sent: such credentials need a login when their token ends. If nothing has used them since the backup:
+            \(outcome.marked) of them \(outcome.marked == 1 ? "has" : "have") a refresh token, which may have been spent since.
+            Those that are valid once are not sent: such credentials need a login when their token expires.
+            If nothing has used them since the backup:
               authgateway token refresh NAME
 
             """

@@ -18,7 +18,7 @@ struct StatusCommand: AsyncParsableCommand {
               authgateway status --json | jq '.tokens[] | select(.state != "valid")'
 
             Counts down what only a person can replace: developer tokens, logins
-            (refresh tokens), secrets whose end the configuration states (expires),
+            (refresh tokens), secrets whose expiry the configuration states (expires),
             certificates.
 
             Exit code 1 when the gateway is not ready, when something needs a person
@@ -50,8 +50,12 @@ struct StatusCommand: AsyncParsableCommand {
 
     func validate() throws {
         if watch, gateway.json.isOn { throw ValidationError("--watch is for people; call status --json in a loop.") }
-        if alive, watch || gateway.json.isOn || name != nil { throw ValidationError("--alive stands alone.") }
-        if ready, alive || watch || gateway.json.isOn || name != nil { throw ValidationError("--ready stands alone.") }
+        if alive, watch || gateway.json.isOn || name != nil {
+            throw ValidationError("--alive cannot be combined with --watch, --json or a name.")
+        }
+        if ready, alive || watch || gateway.json.isOn || name != nil {
+            throw ValidationError("--ready cannot be combined with --alive, --watch, --json or a name.")
+        }
         guard (1...3600).contains(interval) else {
             throw ValidationError("--interval must be between 1 and 3600 seconds.")
         }
@@ -87,7 +91,7 @@ struct StatusCommand: AsyncParsableCommand {
     /// is waited for.
     private func watch(_ client: AdminClient) async throws(CommandFailure) {
         let style = TextStyle.current
-        let title = "every \(ConfigUnits.text(.seconds(interval))); Ctrl-C ends it"
+        let title = "every \(ConfigUnits.text(.seconds(interval))); Ctrl-C stops"
         while !Task.isCancelled {
             let text: String
             do throws(CommandFailure) {
@@ -190,11 +194,11 @@ private enum StatusText {
     }
 
     static func table(of expirations: [Expiration], _ style: TextStyle) -> String {
-        var table = TextTable("ENDS IN", "WHAT", "OF", "AT", "WHAT TO DO")
+        var table = TextTable("EXPIRES IN", "WHAT", "OF", "AT", "WHAT TO DO")
         for expiration in expirations {
             let remaining = expiration.remainingSeconds
             let cells = [
-                remaining > 0 ? ConfigUnits.countdown(remaining) : "ended",
+                remaining > 0 ? ConfigUnits.countdown(remaining) : "expired",
                 expiration.kind.rawValue,
                 expiration.of,
                 expiration.endsAt,

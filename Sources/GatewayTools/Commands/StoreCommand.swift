@@ -29,7 +29,7 @@ struct StoreMigrateCommand: AsyncParsableCommand {
 
             The first gateway on an empty database makes the tables itself, if its role
             may. With this command, a role of the owner makes them, so that gateways need
-            no such right (docs/fleet.md names what they need). Gateways go on serving
+            no such right (docs/fleet.md names what they need). Gateways keep serving
             meanwhile. Tables of a newer authgateway are left as they are.
 
             Exit codes: 0 done, 1 failed or refused, 3 configuration.

@@ -87,7 +87,7 @@ struct TokenListCommand: AsyncParsableCommand {
 struct TokenShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show what there is to know about one token; never the token itself.",
+        abstract: "Show everything known about one token, except the token itself.",
         discussion: """
             Examples:
               authgateway token show box-service
@@ -119,9 +119,9 @@ struct TokenGetCommand: AsyncParsableCommand {
               authgateway token get box-service
               curl -H "Authorization: Bearer $(authgateway token get box-service)" URL
 
-            Obtains one when there is none. Prints nothing else, so that it can stand in
-            a pipe. The token that renews is never shown. Nothing is shown when the audit
-            log cannot be written (audit.on_failure: block).
+            Obtains one when there is none. Prints nothing else, so it can be piped. The
+            refresh token is never shown. Nothing is shown when the audit log cannot be
+            written (audit.on_failure: block).
             """
     )
 
@@ -143,10 +143,9 @@ struct TokenDownscopeCommand: AsyncParsableCommand {
                 --resource https://api.box.com/2.0/files/1
 
             The credential's own token is exchanged for one that can do no more than the
-            scopes say (RFC 8693; at Box, its downscope). Prints nothing else, so that it
-            can stand in a pipe. The token is not kept: it cannot be renewed, and ends by
-            itself. Nothing is shown when the audit log cannot be written
-            (audit.on_failure: block).
+            scopes say (RFC 8693; at Box, its downscope). Prints nothing else, so it can
+            be piped. The token is not kept: it cannot be renewed, and it expires. Nothing
+            is shown when the audit log cannot be written (audit.on_failure: block).
 
             Clients that should get such tokens without an operator: `vend` of the
             credential, and POST /tokens/NAME on the admin listener.
@@ -182,7 +181,8 @@ struct TokenRefreshCommand: AsyncParsableCommand {
               authgateway token refresh box-service
               authgateway token refresh --all      those that can be renewed
 
-            When the authority refuses, a token that has not expired is still used.
+            When the authorization server refuses, a token that has not expired is still
+            used.
             """
     )
 
@@ -204,9 +204,9 @@ struct TokenRevokeCommand: AsyncParsableCommand {
 
             What comes after depends on the strategy: box_ccg gets a new token with the
             next request; a login or a new developer token is needed where a person
-            brought the first. When the authority cannot be reached, the token is kept
-            so that you can try again (duke_session forgets it all the same), and the
-            exit code is 1. Nothing stored: nothing to do, exit code 0.
+            brought the first. When the authorization server cannot be reached, the token
+            is kept so that you can try again (duke_session forgets it anyway), and the
+            exit code is 1. When nothing is stored, there is nothing to do: exit code 0.
 
             With --all there is a line for each credential, weaker tokens before those
             that they were made from. One failure does not stop the rest; the exit code is
@@ -231,9 +231,8 @@ struct TokenClearCommand: AsyncParsableCommand {
               authgateway token clear box-service
               authgateway token clear --all
 
-            The next request gets a new one. Tokens that stand in the configuration
-            count again, so that this is also the way back after they were revoked or
-            replaced.
+            The next request gets a new one. A token in the configuration is used again,
+            so this also undoes its revocation or replacement.
             """
     )
 
@@ -253,11 +252,12 @@ struct TokenImportCommand: AsyncParsableCommand {
               pass show box/oauth | authgateway token import box-user
               authgateway token import campus --file pair.json
 
-            It is the access token in one line, or JSON as an authority answers it:
+            It is the access token in one line, or JSON as a token endpoint returns it:
               {"access_token": "…", "refresh_token": "…", "expires_in": 3600}
             session_token stands for refresh_token (Duke), and expires_at for
             expires_in. A token that can be renewed is renewed at once; when the
-            authority refuses it, nothing is imported and the earlier one is kept.
+            authorization server refuses it, nothing is imported and the earlier one is
+            kept.
             """
     )
 
@@ -283,7 +283,7 @@ struct TokenImportCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) {
         let tokens = try TokenGateway(options.gateway)
-        let bytes = try SecretInput.read(file, asking: "Token for \(options.name) (not shown; Enter ends it): ")
+        let bytes = try SecretInput.read(file, asking: "Token for \(options.name) (not shown; press Enter when done): ")
         let token: TokenToImport
         do throws(UnusableInput) {
             token = try TokenToImport(reading: bytes)
@@ -312,7 +312,7 @@ struct TokenLockCommand: AsyncParsableCommand {
             An API key or a password of the configuration can be locked, too. All
             credentials with the same secret are locked with it.
             Requests that need it are answered with 503 (locked) until `token unlock`.
-            The token itself is kept, and is still good at the authority: see
+            The token itself is kept, and is still valid at the authorization server: see
             `token revoke --lock`.
             """
     )

@@ -14,7 +14,7 @@ struct TokenSelection: ParsableArguments {
 
     func validate() throws {
         if name != nil, isAll { throw ValidationError("NAME and --all cannot be combined.") }
-        if name == nil, !isAll { throw ValidationError("Name a credential, or say --all.") }
+        if name == nil, !isAll { throw ValidationError("Name a credential, or use --all.") }
     }
 
     /// - Parameter locks: Lock first.

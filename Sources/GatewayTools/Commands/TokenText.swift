@@ -108,8 +108,8 @@ enum TokenText {
             ("locked", token.lockedAt),
             ("obtained", token.obtainedAt),
             ("expires", token.expiresAt.map { $0 + remaining }),
-            ("login ends", token.renewalExpiresAt.map { $0 + (login ?? "") }),
-            ("renews", token.isStatic == true ? nil : token.isRenewable ? renews : "never by itself"),
+            ("login expires", token.renewalExpiresAt.map { $0 + (login ?? "") }),
+            ("renews", token.isStatic == true ? nil : token.isRenewable ? renews : "not automatically"),
             ("secret from", token.secretOrigin),
             ("accepted", token.isStatic == true ? token.lastAcceptedAt ?? "not yet" : nil),
             ("rejected", token.lastRejectedAt),
@@ -133,7 +133,7 @@ enum TokenText {
         return [
             ("failing since", failing.since),
             ("reason", failing.reason),
-            ("authority said", token.authorityError?.text),
+            ("server said", token.authorityError?.text),
             ("next try", nextTry(failing)),
             ("what to do", failing.remedy),
             ("command", failing.command),
@@ -142,7 +142,7 @@ enum TokenText {
     }
 
     private static func nextTry(_ failing: TokenStatus.Failing) -> String {
-        failing.nextTryAt ?? failing.notBefore.map { "with the next request, not before \($0)" } ?? "not by itself"
+        failing.nextTryAt ?? failing.notBefore.map { "with the next request, not before \($0)" } ?? "not automatically"
     }
 
     /// One fact a line; those without a value are left out.

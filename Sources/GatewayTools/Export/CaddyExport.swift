@@ -33,10 +33,10 @@ struct CaddyExport {
         out.comment("Caddy asks AuthGateway (engine \(export.engine.name)) for the credential of each request.")
         export.writeStart("caddy run --adapter caddyfile --config authgateway.caddyfile", &out)
         out.comment(
-            "A credential that the upstream rejects is renewed. GET, HEAD and OPTIONS without content are sent again;"
+            "A credential that the upstream rejects is renewed. GET, HEAD and OPTIONS without a body are sent again;"
         )
         out.comment(
-            "of other requests the client gets the upstream's answer, because Caddy does not keep their content."
+            "of other requests the client gets the upstream's answer, because Caddy does not keep their bodies."
         )
         out.comment("While the gateway is down, clients get 502 and nothing is forwarded.")
         out.comment("Caddy passes on the gateway's refusals with their explanation.")

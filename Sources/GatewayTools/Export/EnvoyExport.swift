@@ -31,7 +31,7 @@ struct EnvoyExport {
         out.comment("Envoy asks AuthGateway (engine \(export.engine.name)) for the credential of each request.")
         export.writeStart("envoy -c authgateway-envoy.yaml", &out)
         out.comment(
-            "A credential that the upstream rejects is renewed, and the request is sent again, with content of up to"
+            "A credential that the upstream rejects is renewed, and the request is sent again, with a body of up to"
         )
         out.comment("\(ConfigUnits.text(bytes: heldBytes)). The answer to a longer request is passed on.")
         out.comment("While the gateway is down, clients get 503 and nothing is forwarded (failure_mode_allow: false).")

@@ -54,9 +54,9 @@ struct NginxExport {
         }
         out.comment("")
         out.comment(
-            "A credential that the upstream rejects is renewed, and the request is sent again, with its content."
+            "A credential that the upstream rejects is renewed, and the request is sent again, with its body."
         )
-        out.comment("nginx keeps content that exceeds client_body_buffer_size in files below client_body_temp_path.")
+        out.comment("nginx keeps bodies that exceed client_body_buffer_size in files below client_body_temp_path.")
         out.comment("While the gateway is down, clients get 500 and nothing is forwarded.")
         out.comment(
             "nginx passes on 401 and 403 of the gateway, without its explanation. Any other refusal becomes 500."

@@ -48,7 +48,7 @@ struct TraefikExport {
             "Traefik cannot tell the gateway that the upstream rejected a credential. It asks again and sends the request"
         )
         out.comment(
-            "again, which helps where the credential has been renewed meanwhile. A revoked one stays in use until it ends,"
+            "again, which helps where the credential has been renewed meanwhile. A revoked one stays in use until it expires,"
         )
         out.comment("or until `authgateway token refresh`.")
         out.comment("While the gateway is down, clients get 500 and nothing is forwarded.")

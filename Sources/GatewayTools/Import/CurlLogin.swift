@@ -22,7 +22,7 @@ package enum CurlLogin {
         try requireWhole(login)
         if logins.count > 1 { findings.note("Only the first of \(logins.count) credentials was taken over.") }
         if request.fields.contains(where: { $0.name.lowercased() == "cookie" }) {
-            findings.note("The cookie was left out: it ends, and nothing renews it.")
+            findings.note("The cookie was left out: it expires, and nothing renews it.")
         }
         findings.add(ImportedService(upstream: origin.description, login: login))
         return findings

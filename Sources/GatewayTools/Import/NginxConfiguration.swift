@@ -144,7 +144,7 @@ package enum NginxConfiguration {
                 word.append(character)
             }
         }
-        throw UnusableInput("A quotation mark is opened and not closed.")
+        throw UnusableInput("A quotation mark is never closed.")
     }
 
     /// `${name}` is a part of a word.

@@ -55,7 +55,7 @@ struct LiveSender: Sendable {
     private static func confirms(_ request: DescribedRequest) -> Bool {
         guard Console.isInputTerminal, Console.isErrorTerminal else { return false }
         Console.writeError(
-            "\(LogText.clean(request.method)) \(LogText.clean(request.url.shown)) is sent. Go on? [y/N] "
+            "\(LogText.clean(request.method)) \(LogText.clean(request.url.shown)) will be sent. Continue? [y/N] "
         )
         return ["y", "yes"].contains(readLine()?.lowercased() ?? "")
     }
@@ -96,11 +96,11 @@ struct LiveSender: Sendable {
     }
 
     private static func read(_ path: String) throws(CommandFailure) -> [UInt8] {
-        guard path != "-" else { throw CommandFailure(.usage, "--live takes no content from standard input") }
+        guard path != "-" else { throw CommandFailure(.usage, "--live cannot read the body from standard input") }
         do throws(BoundedFile.Failure) {
             return try BoundedFile.read(path, limit: contentLimit).bytes
         } catch {
-            throw CommandFailure(.failed, "the content in \(LogText.clean(path)) cannot be read: \(error.message)")
+            throw CommandFailure(.failed, "the body in \(LogText.clean(path)) cannot be read: \(error.message)")
         }
     }
 }

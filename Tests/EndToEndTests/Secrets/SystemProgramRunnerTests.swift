@@ -37,7 +37,7 @@ struct SystemProgramRunnerTests {
             return
         }
         #expect(failed.reason == .failed)
-        #expect(failed.message == "ended with status 4; run it by hand to see why")
+        #expect(failed.message == "exited with status 4; run it by hand to see why")
         #expect(!"\(failed)".contains("canary"))
         guard case .failure(let missing) = await run("/nowhere/program") else {
             Issue.record("it ran")
@@ -52,7 +52,7 @@ struct SystemProgramRunnerTests {
         defer { try? FileManager.default.removeItem(atPath: file) }
         let script = "sleep 300 & echo $! > \(file); wait"
         let end = await run("sh", "-c", script, within: .milliseconds(500))
-        #expect(end == .failure(ProgramFailure(.timedOut, "did not end within 500ms")))
+        #expect(end == .failure(ProgramFailure(.timedOut, "did not exit within 500ms")))
         let child = try #require(
             pid_t(try String(contentsOfFile: file, encoding: .utf8).trimmingCharacters(in: .newlines))
         )

@@ -88,7 +88,7 @@ struct SystemSecretSourceTests {
         let failing = message {
             try source.program(SecretProgram(["sh", "-c", "echo hunter2; exit 3"], timeout: .seconds(10)))
         }
-        #expect(failing == "sh ended with status 3; run it by hand to see why")
+        #expect(failing == "sh exited with status 3; run it by hand to see why")
         let missing = message { try source.program(SecretProgram(["/nowhere/program"], timeout: .seconds(10))) }
         #expect(missing?.hasPrefix("/nowhere/program cannot be started: ") == true)
     }
@@ -99,7 +99,7 @@ struct SystemSecretSourceTests {
             let waiting = message {
                 try source.program(SecretProgram(["sh", "-c", "sleep 60 & sleep 60"], timeout: .milliseconds(200)))
             }
-            #expect(waiting == "sh did not end within 200ms")
+            #expect(waiting == "sh did not exit within 200ms")
         }
         #expect(elapsed < .seconds(30))
     }

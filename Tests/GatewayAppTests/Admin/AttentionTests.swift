@@ -75,11 +75,12 @@ struct AttentionTests {
         let found = items(
             [renewing, campus],
             [expiration(.secret, "github", in: 12 * 86_400, action: "Get a new secret for github.")],
-            Readiness(.degraded, reasons: ["campus: login required", "github: its secret ends in 12d", "x: y"])
+            Readiness(.degraded, reasons: ["campus: login required", "github: its secret expires in 12d", "x: y"])
         )
         #expect(
             found.map(\.title) == [
-                "campus: a login is needed", "X", "a: the token is not renewed", "github: the secret ends in 12 days",
+                "campus: a login is needed", "X", "a: the token is not renewed",
+                "github: the secret expires in 12 days",
             ]
         )
         #expect(found.map(\.severity) == [.failing, .soon, .soon, .soon])
@@ -120,7 +121,7 @@ struct AttentionTests {
             ]
         )
         #expect(found.map(\.command) == [nil, "authgateway reload", "authgateway login me"])
-        #expect(found.map(\.title).first == "old: the secret has ended")
+        #expect(found.map(\.title).first == "old: the secret has expired")
         #expect(found.map(\.text) == ["Get a new one.", certificate, ""])
     }
 

@@ -101,7 +101,7 @@ struct PageTests {
         let needy = page(tokens: [campus])
         #expect(needy.contains("<h3>campus: a login is needed</h3>"))
         #expect(needy.contains("<strong>318 requests</strong> have failed."))
-        #expect(needy.contains("The gateway does not try again by itself."))
+        #expect(needy.contains("The gateway does not retry automatically."))
         #expect(needy.contains("data-copy=\"authgateway login campus\""))
         #expect(needy.contains("href=\"/login?credential=campus\""))
     }
@@ -251,9 +251,9 @@ struct PageTests {
         token.failing?.needsPerson = false
         let html = page(readiness: Readiness(.degraded, reasons: ["campus: x"]), tokens: [token])
         #expect(html.contains("role=\"status\">Serving · renewals fail</p>"))
-        #expect(html.contains("Tried again by itself") && !html.contains("<h2>Needs you</h2>"))
+        #expect(html.contains("Retried automatically") && !html.contains("<h2>Needs you</h2>"))
         let filtered = page(tokens: [token], lists: ListQuery { $0 == "show" ? "needs" : nil })
-        #expect(filtered.contains("No credential is shown.") && !filtered.contains("id=\"c-campus\""))
+        #expect(filtered.contains("No credentials to show.") && !filtered.contains("id=\"c-campus\""))
     }
 
     @Test func theHourIsDrawnForAllRequestsARouteOrAClient() {

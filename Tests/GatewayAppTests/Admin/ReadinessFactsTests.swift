@@ -65,7 +65,7 @@ struct ReadinessFactsTests {
         facts.expirations = [expiration(.login, of: "box", in: -5), expiration(.secret, of: "box", in: -5)]
         let reasons = Readiness(facts).reasons
         #expect(reasons.count == 2)
-        #expect(reasons.contains { $0.hasPrefix("box: its secret has ended") })
+        #expect(reasons.contains { $0.hasPrefix("box: its secret has expired") })
         #expect(!reasons.contains { $0.contains("its login") })
     }
 
@@ -120,7 +120,7 @@ struct ReadinessReasonsTests {
         let notice = ReadinessReasons.notice(of: expiration)
         #expect((notice != nil) == isNoticed)
         guard let notice else { return }
-        #expect(notice.hasPrefix("box: its secret \(seconds < 0 ? "has ended" : "ends in ")"))
+        #expect(notice.hasPrefix("box: its secret \(seconds < 0 ? "has expired" : "expires in ")"))
         #expect(notice.hasSuffix("(\(end.rfc3339)): Replace it."))
     }
 }

@@ -56,7 +56,7 @@ struct RequestHistoryTests {
         let joined = history.requests[1]
         #expect(joined.status == 502 && joined.route == "box" && joined.client == "ci")
         #expect(joined.events.map(\.event) == ["acquired", "injected"])
-        #expect(history.requests[0].verdict == "A request: what it was answered is not known.")
+        #expect(history.requests[0].verdict == "A request: the response is not known.")
     }
 
     @Test func aRequestWhoseStreamWasResetGotNoResponse() {

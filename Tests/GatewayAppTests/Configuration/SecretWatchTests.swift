@@ -104,7 +104,7 @@ struct SecretWatchTests {
 
     @Test func aProgramThatFailsIsAskedAgainWithBackOffAndSaidOnce() async throws {
         try await run { second in
-            world.update { $0.answer = .failure(UnusableInput("print-secret ended with status 3")) }
+            world.update { $0.answer = .failure(UnusableInput("print-secret exited with status 3")) }
             for _ in 0..<10 { try await second() }
             #expect(world.value.asked == 1)
             // After 1, 2, 4, 8, 16 and 32 seconds, and every 60 from then on.
@@ -113,7 +113,7 @@ struct SecretWatchTests {
             for _ in 0..<120 { try await second() }
             #expect(world.value.asked == 9)
             #expect(lines.all.count == 1 && lines.all[0].hasPrefix("warning Secret not renewed"))
-            #expect(lines.all[0].contains("print-secret ended with status 3"))
+            #expect(lines.all[0].contains("print-secret exited with status 3"))
             #expect(world.value.reloads == [])
 
             world.update { $0.answer = .success(Secret("one")) }

@@ -81,7 +81,7 @@ struct CredentialRuleTests {
     @Test func aStoredTokenWithALoginIsFineUntilTheLoginEnds() {
         let later = now + .seconds(12 * 86_400)
         let good = stored(.token(end: now, renewalEnd: later, hasRefreshToken: true))
-        #expect(good.level == .ok && good.text.contains("its login ends in 12d"))
+        #expect(good.level == .ok && good.text.contains("its login expires in 12d"))
         let ended = stored(.token(end: nil, renewalEnd: now, hasRefreshToken: true))
         #expect(ended.level == .error && ended.command == "authgateway login 'my box'")
         let dead = stored(.token(end: now, renewalEnd: nil, hasRefreshToken: false), canLogIn: false)

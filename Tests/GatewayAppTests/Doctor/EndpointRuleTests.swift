@@ -47,11 +47,11 @@ struct EndpointRuleTests {
             Case(cause: .nameProhibited, group: .names, says: "link-local"),
             Case(cause: .refused, group: .upstreams, says: "does not accept connections"),
             Case(cause: .overdue, group: .upstreams, says: "did not answer in time"),
-            Case(cause: .exhausted, group: .upstreams, says: "no descriptors"),
+            Case(cause: .exhausted, group: .upstreams, says: "no file descriptors"),
             Case(cause: .noHTTP, group: .upstreams, says: "does not speak HTTP"),
             Case(cause: .handshake, group: .tls, says: "handshake failed"),
             Case(cause: .wrongKey("sha256/AAAA"), group: .tls, says: "sha256/AAAA"),
-            Case(cause: .certificate(nil), group: .tls, says: "not trusted here"),
+            Case(cause: .certificate(nil), group: .tls, says: "does not trust"),
         ]
     )
     func oneCauseIsAnErrorInOneGroup(_ example: Case) {
@@ -76,12 +76,12 @@ struct EndpointRuleTests {
         func text(_ seen: SeenCertificate) -> String {
             findings(.failed(.certificate(seen))).first { $0.group == .tls }?.text ?? ""
         }
-        #expect(text(seen(["api.example.com"], to: -1)).hasPrefix("the certificate ended on "))
+        #expect(text(seen(["api.example.com"], to: -1)).hasPrefix("the certificate expired on "))
         #expect(text(seen(["api.example.com"], from: 1)).hasPrefix("the certificate is not valid before "))
         #expect(text(seen(["other.example.com", "x.test"])) == "the certificate is for other.example.com, x.test")
         #expect(text(seen([])) == "the certificate is for no name")
-        #expect(text(seen(["*.example.com"])).contains("not trusted here"))
-        #expect(text(seen(["API.example.com"])).contains("not trusted here"))
+        #expect(text(seen(["*.example.com"])).contains("does not trust"))
+        #expect(text(seen(["API.example.com"])).contains("does not trust"))
     }
 
     @Test func theRemedyForAForeignAuthorityFitsTheRole() {
@@ -124,8 +124,8 @@ struct ClockRuleTests {
         #expect(findings(6).map(\.level) == [.warning])
         #expect(findings(-59).map(\.level) == [.warning])
         #expect(findings(-60).map(\.level) == [.error])
-        #expect(findings(600).first?.text == "this machine's clock is 600 s ahead of the authority's")
-        #expect(findings(-600).first?.text == "this machine's clock is 600 s behind the authority's")
+        #expect(findings(600).first?.text == "this machine's clock is 600 s ahead of the authorization server's")
+        #expect(findings(-600).first?.text == "this machine's clock is 600 s behind the authorization server's")
         #expect(findings(600).first?.command == "timedatectl set-ntp true")
     }
 

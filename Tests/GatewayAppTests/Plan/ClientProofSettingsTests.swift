@@ -51,7 +51,7 @@ struct ClientProofSettingsTests {
     }
 
     @Test(arguments: [
-        ("ci: {}", "nothing proves this client; give it a token, token_sha256, certificate or jwt"),
+        ("ci: {}", "has no way to authenticate; give it a token, token_sha256, certificate or jwt"),
         ("ci: {token: []}", "expected 1 to 2 secrets, found 0"),
         ("ci: {token: [{env: ONE}, {env: TWO}, {env: ONE}]}", "expected 1 to 2 secrets, found 3"),
         ("ci: {token: [{env: ONE}, {env: LINES}]}", "the secret contains a control character"),

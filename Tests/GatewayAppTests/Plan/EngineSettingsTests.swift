@@ -46,8 +46,8 @@ struct EngineSettingsTests {
     }
 
     @Test(arguments: [
-        ("address: \"127.0.0.1:8191\", engine: edge, contract: nginx", "asks for no proof of its engine"),
-        ("unix: /tmp/a.sock, engine: edge, contract: nginx", "asks for no proof of its engine"),
+        ("address: \"127.0.0.1:8191\", engine: edge, contract: nginx", "does not authenticate its engine"),
+        ("unix: /tmp/a.sock, engine: edge, contract: nginx", "does not authenticate its engine"),
         ("address: \"192.0.2.1:8191\", \(entry)", "whole tokens would be sent in clear"),
         ("address: \"127.0.0.1:8080\", \(entry)", "two listeners have this address"),
         ("address: \"127.0.0.1:8081\", \(entry)", "the admin listener has this address too"),
@@ -68,7 +68,7 @@ struct EngineSettingsTests {
     }
 
     @Test(arguments: [
-        ("none", "has no credential that an engine could be handed"),
+        ("none", "has no credential that can be handed to an engine"),
         ("{strategy: header, query: key, value: fixed}", "puts its credential into the URL"),
         ("{strategy: basic, username: a, password: b, mode: challenge}", "once the upstream has asked for it"),
         ("{strategy: registry, realm_hosts: [auth.example.com], username: a, password: b}", "needs the challenge"),

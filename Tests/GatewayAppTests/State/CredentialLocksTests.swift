@@ -152,7 +152,7 @@ final class SharedLocksTests {
         store.fails(true)
         let error = await #expect(throws: LockFailure.self) { try await one.lock("box") }
         let detail = try #require(error?.detail(of: "box"))
-        #expect(detail.contains("cannot be told to other gateways"))
+        #expect(detail.contains("other gateways cannot be told about the locks"))
         #expect(detail.contains("box is locked on this gateway, also after a restart."))
         #expect(detail.contains("The other gateways do not know it yet."))
         #expect(!detail.contains("until the gateway stops"))
@@ -211,7 +211,10 @@ final class SharedLocksTests {
         let (one, other) = try both()
         store.holds(["box"])
         let error = await #expect(throws: LockFailure.self) { try await one.lock("box") }
-        #expect(error?.detail(of: "box").contains("cannot be told to other gateways: somebody holds it") == true)
+        #expect(
+            error?.detail(of: "box").contains("other gateways cannot be told about the locks: somebody holds it")
+                == true
+        )
         try await one.lock("second")
         #expect(try await other.synchronize().changed == ["second"])
         #expect(try await one.synchronize().changed.isEmpty)

@@ -51,17 +51,17 @@ struct ExchangeProblemsTests {
     private static let stalls: [(Stall, RoutePlan.Timeouts, GatewayProblem)] = [
         (
             .requestStopped, .init(),
-            GatewayProblem(.requestTimeout, "The body of the request stopped coming.")
+            GatewayProblem(.requestTimeout, "The client stopped sending the request body.")
         ),
         (
             .clientStoppedReading, .init(),
-            GatewayProblem(.requestTimeout, "The client stopped taking the response.", hopError: .responseNotTaken)
+            GatewayProblem(.requestTimeout, "The client stopped reading the response.", hopError: .responseNotTaken)
         ),
         (
             .upstreamStoppedReading, .init(),
             GatewayProblem(
                 .upstreamTimeout,
-                "The upstream stopped taking the body of the request.",
+                "The upstream stopped reading the request body.",
                 hopError: .requestNotTaken
             )
         ),
@@ -120,9 +120,9 @@ struct ExchangeProblemsTests {
         #expect(Self.problem(.reported) == nil)
         let withdrawn = Self.problem(.withdrawn)
         #expect(withdrawn?.kind == .locked)
-        #expect(withdrawn?.detail == "box was taken away while this request was under way.")
+        #expect(withdrawn?.detail == "box was withdrawn while this request was in progress.")
         #expect(withdrawn?.retryAfter == .seconds(1))
-        #expect(Self.problem(.withdrawn, credential: nil)?.detail.hasPrefix("The credential was taken away") == true)
+        #expect(Self.problem(.withdrawn, credential: nil)?.detail.hasPrefix("The credential was withdrawn") == true)
         let excluded = Self.problem(.excluded)
         #expect(excluded?.kind == .draining)
         #expect(excluded?.kind.status == 503)

@@ -38,7 +38,7 @@ struct ExplainInputTests {
 
     @Test(arguments: [
         ("", "nothing to explain"), ("a b c", "neither"), ("ftp://a/b", "not ftp"), ("http:///a", "names no host"),
-        ("GET http://a/\u{1}", "control characters"), ("curl -H 'a", "not closed"), ("curl -s", "has no URL"),
+        ("GET http://a/\u{1}", "control characters"), ("curl -H 'a", "never closed"), ("curl -s", "has no URL"),
         ("curl -X", "lacks its value"), ("curl /a", "names no host"),
     ])
     func whatCannotBeReadIsSaid(_ text: String, _ part: String) {
@@ -117,7 +117,7 @@ struct ExplainInputTests {
         ("curl --frobnicate http://a/", "--frobnicate"), ("curl --foo bar http://a/", "--foo"),
         ("curl -y 1 -1 http://a/", "-1"), ("curl http://a/ http://b/", "first of 2"),
         ("curl -H \"A: $TOKEN\" http://a/", "$TOKEN"), ("curl http://a/?b&c", "quotation marks"),
-        ("curl http://a/ | jq", "ends the command at the |"), ("curl -H @file http://a/", "were not read"),
+        ("curl http://a/ | jq", "would end the command at the |"), ("curl -H @file http://a/", "were not read"),
         ("curl -b jar http://a/", "were not read"), ("curl http://a/ --next http://b/", "before --next"),
         ("curl --resolve a:80:127.0.0.1 http://a/", "--resolve"), ("curl -H $'A: b\\nC: d' http://a/", "left out"),
     ])

@@ -73,7 +73,7 @@ struct DescriptorSharesTests {
             Self.shares(4096, connections: 8192).problem
                 == "limits.connections is 8192, which needs 9672 file descriptors (8192 for clients, 128 for clients that are"
                 + " refused, 1024 for upstreams, 72 for the gateway itself, 256 in reserve for operators, stores and programs);"
-                + " the process may have 4096. Raise LimitNOFILE (ulimit -n) to 9672, or set limits.connections to at most 2616."
+                + " the process is limited to 4096. Raise LimitNOFILE (ulimit -n) to 9672, or set limits.connections to at most 2616."
         )
         let tiny = Self.shares(100, connections: 1).problem
         #expect(tiny?.hasSuffix("Raise LimitNOFILE (ulimit -n) to 119.") == true, "\(tiny ?? "none")")

@@ -9,7 +9,7 @@ struct TicketStrategy: AuthStrategy {
     static let kind = "ticket"
 
     static let meanings: [String: KeyMeaning] = [
-        "url": KeyMeaning("Where tickets are had.", example: "https://api.example.com/ticket"),
+        "url": KeyMeaning("The URL that issues tickets.", example: "https://api.example.com/ticket"),
         "key": KeyMeaning("The API key.", example: "{env: TICKET_KEY}"),
     ]
 
