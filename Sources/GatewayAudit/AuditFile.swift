@@ -57,6 +57,14 @@ struct AuditFile: Sendable {
         candidate = nil
     }
 
+    /// Why no log is begun where there was one.
+    ///
+    /// - Parameter row: The last row that the head file names.
+    static func loss(of path: String, to row: Int64, keyPath: String?) -> String {
+        "the audit log \(path) is gone or empty, although its head file names row \(row); "
+            + remedy(of: path, keyPath: keyPath)
+    }
+
     /// What helps when the file is gone. It depends on what is gone beside it.
     ///
     /// - Parameter keyPath: The installation key; nil when it is no file.

@@ -136,8 +136,17 @@ package struct AuditFormatter: Sendable {
         add("client", row.client)
         add("request", row.requestID)
         add("token", row.tokenFingerprint)
-        if row.detail != "{}" { facts.append(SafeText.singleLine(row.detail, limit: 2048)) }
-        return facts
+        return facts + details(row.detail).map { SafeText.singleLine($0, limit: 2048) }
+    }
+
+    /// On a terminal, where a long fact is shortened, the explanation is one of its own: the names before it would hide it.
+    private func details(_ json: String) -> [String] {
+        let whole = json == "{}" ? [] : [json]
+        guard width != nil, case .object(var members)? = JSONValue(Array(json.utf8)),
+            let explanation = members.removeValue(forKey: "explanation")?.string,
+            let rest = try? JSONValue.object(members).bytes()
+        else { return whole }
+        return [explanation] + (members.isEmpty ? [] : [String(decoding: rest, as: UTF8.self)])
     }
 
     /// A time of a row, as it is shown in lines.

@@ -32,7 +32,9 @@ struct AuditOpening {
             let exported = AuditHead.read(for: path)
             if case .head(let known) = exported, known.id > 0, try !database.tableExists("token_events") {
                 guard known.isAuthentic(for: chain) else { throw AuditError(Self.headMessage(path)) }
-                guard options.onMissing == .recreate else { throw AuditError(missingMessage(known)) }
+                guard options.onMissing == .recreate else {
+                    throw AuditError(AuditFile.loss(of: path, to: known.id, keyPath: options.keyPath))
+                }
                 opened = try begin(after: known, trigger: .startup, in: database)
                 return .commit
             }
@@ -144,10 +146,6 @@ struct AuditOpening {
             guard exported.isAuthentic(for: chain) else { throw AuditError(Self.headMessage(path)) }
             try Self.requireRow(of: exported, in: database, head: head, path: path)
         }
-    }
-
-    private func missingMessage(_ known: AuditHead) -> String {
-        "the audit log \(path) is gone or empty, although its head file names row \(known.id); \(AuditFile.remedy(of: path, keyPath: options.keyPath))"
     }
 
     private static func headMessage(_ path: String) -> String {

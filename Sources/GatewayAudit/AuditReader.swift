@@ -193,6 +193,13 @@ package final class AuditReader: Sendable {
         AuditFollow(path: path, after: id, interval: interval)
     }
 
+    /// Why a gateway would refuse to start with this log: its head file names rows, and the database that held them is gone or
+    /// empty. nil where there is no head file.
+    package static func loss(at path: String) -> String? {
+        guard case .head(let known) = AuditHead.read(for: path), known.id > 0 else { return nil }
+        return AuditFile.loss(of: path, to: known.id, keyPath: nil)
+    }
+
     func read<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(AuditError) -> Value {
@@ -203,7 +210,7 @@ package final class AuditReader: Sendable {
                     returning: Result {
                         try Self.open(path).read { database in
                             guard try database.tableExists("token_events") else {
-                                throw AuditError("\(path) is not an audit log of a gateway")
+                                throw AuditError(Self.loss(at: path) ?? "\(path) is not an audit log of a gateway")
                             }
                             try SQLiteSchema.require(atMost: AuditSchema.version, in: database)
                             return try body(database)
@@ -220,7 +227,9 @@ package final class AuditReader: Sendable {
 
     static func open(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else {
-            throw AuditError("there is no audit log at \(path); has the gateway run with this configuration?")
+            throw AuditError(
+                loss(at: path) ?? "there is no audit log at \(path); has the gateway run with this configuration?"
+            )
         }
         var configuration = Configuration()
         configuration.readonly = true

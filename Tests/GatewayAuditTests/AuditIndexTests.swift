@@ -246,6 +246,19 @@ struct AuditFormatterWidthTests {
         #expect(plain == text, "colors take no room")
     }
 
+    @Test func theExplanationComesBeforeTheOtherDetails() async throws {
+        let log = try fixture.open()
+        var event = fixture.event(.requestFailed, outcome: .failed)
+        event.detail = ["connection_ms": "0", "explanation": "The name cannot be resolved.", "path": "/a"]
+        try await log.record(event)
+        await log.close()
+        let row = try #require(try await fixture.reader.tail(last: 1).first)
+        let lines = AuditFormatter(width: 60).line(row).split(separator: "\n").map { $0.drop { $0 == " " } }
+        #expect(lines.contains { $0.contains("The name cannot be resolved.") })
+        #expect(lines.last?.contains(#"{"connection_ms":"0","path":"/a"}"#) == true)
+        #expect(AuditFormatter().line(row).hasSuffix(row.detail), "a line of any length has the JSON as it is")
+    }
+
     @Test func aRowThatFitsIsAsItIsElsewhere() async throws {
         let log = try fixture.open()
         try await log.record(fixture.event(.locked))

@@ -175,6 +175,19 @@ struct AuditMissingTests {
         }
     }
 
+    /// The refused start leaves an empty database behind.
+    @Test func aReaderTellsOfTheLossToo() async throws {
+        #expect(AuditReader.loss(at: fixture.path) == nil)
+        try await fixture.write(3)
+        try remove("", "-wal", "-shm")
+        #expect(AuditReader.loss(at: fixture.path)?.contains("names row 3") == true)
+        let missing = await #expect(throws: AuditError.self) { try await fixture.reader.tail(last: 1) }
+        #expect(missing?.reason.contains("on_missing: recreate") == true)
+        #expect(throws: AuditError.self) { try open(.refuse) }
+        let empty = await #expect(throws: AuditError.self) { try await fixture.reader.tail(last: 1) }
+        #expect(empty?.reason.contains("is gone or empty") == true)
+    }
+
     @Test func aStartMayBeginANewOne() async throws {
         try await fixture.write(3)
         try remove("", "-wal", "-shm")

@@ -155,7 +155,7 @@ def test_what_needs_a_person_says_which_command(start_gateway, authority, origin
     assert get(gateway).status_code == 500
     (token,) = status(gateway)["tokens"]
     assert (token["state"], token["failing"]["command"]) == ("failed", "authgateway token refresh me")
-    assert token["failing"]["remedy"] == "Correct the configuration or the secret, then try again."
+    assert token["failing"]["remedy"] == "Correct the configuration or the secret, run `authgateway reload`, then try again."
     assert token["authority_error"]["code"] == "invalid_client" and token["authority_error"]["status"] == 401
     assert token["failing"]["needs_person"] and gateway.run("status").returncode == 1
 

@@ -145,6 +145,19 @@ package enum CredentialRule {
                 remedy: "Check \(status.secretOrigin ?? "its secret")."
             )
         }
+        if status.isStatic == true, let rejected = status.lastRejectedAt, let accepted = status.lastAcceptedAt,
+            accepted < rejected
+        {
+            return DoctorFinding(
+                .credentials,
+                .warning,
+                name,
+                "static; an upstream rejected it at \(rejected), and last accepted it at \(accepted)",
+                gathered: "static; an upstream has rejected it since it was last accepted",
+                remedy: "If it is rejected for every client, replace \(status.secretOrigin ?? "its secret").",
+                command: GatewayCommand.line("audit", "who", name)
+            )
+        }
         if status.isStatic == true {
             let accepted = status.lastAcceptedAt.map {
                 ("last accepted by an upstream at \($0)", "accepted by an upstream")

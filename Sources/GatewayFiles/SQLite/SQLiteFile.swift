@@ -112,7 +112,7 @@ package enum SQLiteFile {
     private static func locked(_ name: String, _ path: String, for time: Duration?) -> String {
         let waited = time.map { " (waited \($0.wholeMilliseconds / 1000) s so far)" } ?? ""
         return "another process holds a write transaction on \(name)\(waited), so it is locked; end that process, one "
-            + "of those that `fuser \(path)` lists"
+            + "of those that `fuser \(path)` lists besides the gateway"
     }
 }
 

@@ -56,6 +56,7 @@ enum AuthorityRefusal: CaseIterable {
                 "The authorization server does not know client_id, the secret is wrong, or the app may not use this grant.",
                 .operator,
                 "Compare client_id and secret with the server's console, then try again.",
+                "authgateway reload",
                 "authgateway token refresh NAME"
             )
         case .grant:

@@ -306,6 +306,7 @@ extension ProblemKind {
                 .operator,
                 "Read the server's message, fix the configuration or the secret, then try again.",
                 "authgateway status NAME",
+                "authgateway reload",
                 "authgateway token refresh NAME"
             )
         case .loginRequired:

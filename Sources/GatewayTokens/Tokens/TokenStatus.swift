@@ -247,7 +247,8 @@ extension UnresolvedFailure {
             if let remedy = failure.remedy { return ("\(remedy).", problem.command) }
             let more = nextTryAt == nil ? "; the gateway does not try again by itself" : ""
             return (
-                "Correct the configuration or the secret, then try again\(more).", problem.command ?? commands.refresh
+                "Correct the configuration or the secret, run `authgateway reload`, then try again\(more).",
+                problem.command ?? commands.refresh
             )
         case .terminal:
             return ("Give the credential a new token.", problem.command ?? commands.importing)

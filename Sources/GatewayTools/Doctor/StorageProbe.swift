@@ -150,7 +150,10 @@ struct StorageProbe: Sendable {
         if let reason = unseen(path) { return [StorageRule.audit(.unseen(reason), path)] }
         let barrier = Self.exists(path) ? FileBarrier(toWrite: path) : FileBarrier(toCreate: path)
         if let barrier { return [StorageRule.audit(.barred(barrier), path)] }
-        guard Self.exists(path) else { return [StorageRule.audit(.missing, path)] }
+        guard Self.exists(path) else {
+            let loss = plan.audit.onMissing == .recreate ? nil : AuditReader.loss(at: path)
+            return [StorageRule.audit(loss.map { .unusable($0) } ?? .missing, path)]
+        }
         let audit: StorageRule.Audit
         switch keys() {
         // Another key than the installation's is of no use here.

@@ -61,7 +61,7 @@ struct RequestHistoryTests {
 
     @Test func aRequestWhoseStreamWasResetGotNoResponse() {
         var request = Self.request("a-1", status: 0)
-        #expect(request.verdict == "A request: nothing was answered.")
+        #expect(request.verdict == "A request: no response was sent.")
         request.problem = "client-limit-reached"
         #expect(request.verdict == "A request: the gateway refused it without a response: client-limit-reached.")
     }

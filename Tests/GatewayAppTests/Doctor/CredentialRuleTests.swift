@@ -69,6 +69,12 @@ struct CredentialRuleTests {
         #expect(found().level == .ok && found().text.contains(now.rfc3339))
         let path = Array("/a".utf8)
         let key = RejectionLedger.Key(route: 0, template: PathTemplate(path.span, method: 0..<0, path: 0..<path.count))
+        source.rejected(by: nil, key, status: 401, at: MonotonicTime(nanoseconds: 1_000_000_000))
+        #expect(found().level == .warning && found().text.contains("last accepted it at \(now.rfc3339)"))
+        #expect(found().remedy?.contains("replace the file box.key") == true)
+        #expect(found().command == "authgateway audit who 'my box'")
+        source.accepted(by: nil, key, at: MonotonicTime(nanoseconds: 2_000_000_000))
+        #expect(found().level == .ok)
         for _ in 0..<5 {
             source.rejected(by: nil, key, status: 401, at: MonotonicTime(nanoseconds: 0))
         }

@@ -7,7 +7,7 @@ import Testing
 struct SQLiteFileTests {
     private static let locked =
         "another process holds a write transaction on NAME, so it is locked; end that process, one of those that "
-        + "`fuser PATH` lists"
+        + "`fuser PATH` lists besides the gateway"
 
     private static let words: [(ResultCode, String)] = [
         (.SQLITE_FULL, "the disk that holds NAME is full; free some space"),

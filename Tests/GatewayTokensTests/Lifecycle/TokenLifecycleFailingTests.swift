@@ -143,7 +143,9 @@ struct TokenLifecycleFailingTests {
         let failing = try Self.required(script)
         #expect(failing.nextTryAt == (isRetried ? (script.now.wall + .seconds(300)).rfc3339 : nil))
         let more = isRetried ? "." : "; the gateway does not try again by itself."
-        #expect(failing.remedy == "Correct the configuration or the secret, then try again\(more)")
+        #expect(
+            failing.remedy == "Correct the configuration or the secret, run `authgateway reload`, then try again\(more)"
+        )
         #expect(failing.command == "refresh")
     }
 
