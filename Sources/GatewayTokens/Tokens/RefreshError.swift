@@ -90,6 +90,7 @@ package enum RefreshError: Hashable, Sendable {
 
 // MARK: The code of an error
 
+/// What the code of an error means.
 extension RefreshError {
     /// The code that an answer holds: `error`, or what authorities send in its place.
     ///
@@ -166,6 +167,7 @@ extension RefreshError {
 
 // MARK: The words of an error
 
+/// What the words of an error mean, if it has no code that is known.
 extension RefreshError {
     /// What authorities write about a refresh token that has ended, beside a code or a status that says something else: lower case,
     /// words with one space between them. Each has a source.
