@@ -104,6 +104,7 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
 
 // MARK: - Its file
 
+/// The file that the key is kept in.
 extension InstallationKey {
     /// Reads the key file at `path`, or creates it with 32 random bytes and mode 0600 when it is not there.
     ///

@@ -157,6 +157,7 @@ package final class PostgreSQLTokenStore: TokenStore {
 
 // MARK: - Records
 
+/// Reads and changes records.
 extension PostgreSQLTokenStore {
     package func load(_ key: CredentialKey) async throws(TokenStoreError) -> TokenEntry {
         let row = try await loads.load(key, within: limit) { [self] keys async throws(TokenStoreError) in
@@ -320,6 +321,7 @@ extension PostgreSQLTokenStore {
 
 // MARK: - Changes of others
 
+/// Follows what other gateways change.
 extension PostgreSQLTokenStore {
     package func changes() -> AsyncStream<TokenChange>? {
         feed.watch { [weak self] in await self?.poll() ?? false }
@@ -485,6 +487,7 @@ extension PostgreSQLTokenStore: SharedFleet {
 
 // MARK: - Tables and key
 
+/// Makes and checks the tables, and the key that they were written with.
 extension PostgreSQLTokenStore {
     package static let schemaVersion = SharedSchema.version
 
@@ -641,6 +644,7 @@ extension PostgreSQLTokenStore {
 
 // MARK: - Encryption
 
+/// Encrypts all records anew.
 extension PostgreSQLTokenStore {
     /// Encrypts every row with the first key: `authgateway store encrypt`. Gateways that have both keys go on meanwhile.
     ///
@@ -705,6 +709,7 @@ extension PostgreSQLTokenStore {
 
 // MARK: - For doctor
 
+/// What `doctor` asks.
 extension PostgreSQLTokenStore {
     /// Looks at the database, for `doctor`.
     package func inspect() async throws(TokenStoreError) -> DatabaseObservation {

@@ -377,6 +377,7 @@ extension SQLiteTokenStore {
 
 // MARK: - Tables
 
+/// Makes and checks the tables.
 extension SQLiteTokenStore {
     /// Counts the changes of the tables. Version 0 had no revisions.
     package static let schemaVersion = 1
@@ -441,6 +442,7 @@ extension SQLiteTokenStore {
 
 // MARK: - Rotation of the key
 
+/// Encrypts all records with a new key.
 extension SQLiteTokenStore {
     /// Encrypts every row anew with `key`, in one transaction, and uses it from then on: after a crash at any instant all
     /// rows open with the old key, or all with the new one.
@@ -513,6 +515,7 @@ extension SQLiteTokenStore {
 
 // MARK: - Backup
 
+/// Copies the file for a backup, and marks a copy that was restored.
 extension SQLiteTokenStore {
     /// What a copy of a store holds.
     package struct Copy: Sendable {

@@ -104,6 +104,7 @@ struct TokenRecord: Codable {
     }
 }
 
+/// A refusal as it is stored, with a digest of the refresh token in place of the token.
 extension TokenRecord.Refusal {
     init(_ refusal: RefreshTokenRefusal) {
         let problem = refusal.problem

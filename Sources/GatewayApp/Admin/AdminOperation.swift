@@ -261,6 +261,7 @@ package protocol AdminJSONInput: AdminInput {
     init(_ json: JSONValue) throws(GatewayProblem)
 }
 
+/// How a body in JSON is written and read.
 extension AdminJSONInput {
     package var body: [UInt8]? { try? json.bytes() }
 

@@ -37,6 +37,7 @@ struct Attention: Hashable, Sendable {
     var login: String?
 }
 
+/// The items, and the sentence for each kind.
 extension Attention {
     /// All that there is to tell.
     static func items(

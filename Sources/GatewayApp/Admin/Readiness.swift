@@ -67,6 +67,7 @@ extension Readiness: Codable {
     }
 }
 
+/// What readiness is concluded from.
 extension Readiness {
     /// Where the gateway is in its life.
     package enum Phase: Sendable {
@@ -145,6 +146,7 @@ enum ReadinessReasons {
     }
 }
 
+/// The tokens of many subjects, named by one of them.
 extension TokenStatus {
     /// One token for each credential: the first subject stands for the others.
     static func firstOfEachCredential(_ tokens: [TokenStatus]) -> [(TokenStatus, others: Int)] {

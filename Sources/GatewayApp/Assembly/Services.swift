@@ -40,6 +40,7 @@ struct BackgroundService: Service {
     }
 }
 
+/// The services that run in the background of a gateway.
 extension BackgroundService {
     /// Writes usage to the audit log and prunes it; stops last, so that the counts of all services are written.
     static func audit(_ log: SQLiteAuditLog) -> BackgroundService {

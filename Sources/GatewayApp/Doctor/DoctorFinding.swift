@@ -58,6 +58,7 @@ package struct DoctorFinding: Hashable, Sendable {
     }
 }
 
+/// Findings that differ only in their subject become one.
 extension DoctorFinding {
     fileprivate func about(_ subject: String) -> DoctorFinding {
         DoctorFinding(group, level, subject, text, gathered: gathered, remedy: remedy, command: command)

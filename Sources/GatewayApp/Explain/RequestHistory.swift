@@ -91,6 +91,7 @@ package struct RequestHistory: Hashable, Sendable, Codable {
     }
 }
 
+/// A request, put together from what several places know of it.
 extension RequestHistory.Request {
     package init(_ use: RequestUse) {
         self.init(requestId: use.requestID, at: use.at.rfc3339)
@@ -147,6 +148,7 @@ extension RequestHistory.Request {
 
 // MARK: - Text
 
+/// The whole history as text.
 extension RequestHistory {
     /// The history as people read it, with line breaks.
     ///
@@ -164,6 +166,7 @@ extension RequestHistory {
     }
 }
 
+/// One request as text.
 extension RequestHistory.Request {
     fileprivate func add(to page: inout LabelledLines) {
         page.addLine(verdict)

@@ -385,6 +385,7 @@ extension GatewayProblem {
     var words: String { command.map { "\(detail) Run: \($0)" } ?? detail }
 }
 
+/// Whether a login waits for the browser on a listener of its own.
 extension RedirectListener {
     /// Where the browser comes back to; nil where the answer is pasted.
     static func awaited(for order: LoginOrder, _ place: LoginRedirect) -> LoopbackRedirect? {

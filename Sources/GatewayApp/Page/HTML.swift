@@ -44,6 +44,7 @@ struct HTML: ExpressibleByStringInterpolation, Hashable, Sendable {
     }
 }
 
+/// Pieces that several sections of the page use.
 extension HTML {
     /// Text with a mark before it; the colour never tells anything alone.
     static func dot(_ mark: Mark) -> HTML { "<span class=\"dot \(mark.rawValue)\" aria-hidden=\"true\"></span>" }

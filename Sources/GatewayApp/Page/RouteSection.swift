@@ -145,6 +145,7 @@ struct RouteSection {
     }
 }
 
+/// How the condition of a route is shown.
 extension RouteCondition {
     fileprivate var mark: Mark {
         switch self {

@@ -2,6 +2,7 @@ import GatewayConfiguration
 import GatewayEvents
 import GatewayHTTP
 
+/// The keys of `audit`, and how they are read.
 extension AuditPlan {
     /// The keys of `audit`: what is recorded of tokens and requests, and for how long.
     static let keys = Keys(
@@ -75,6 +76,7 @@ extension AuditPlan {
     }
 }
 
+/// The keys of `audit.anchor`, and how they are read.
 extension AnchorPlan {
     /// What `audit.anchor` says, before it is known whether it is one anchor.
     private struct Written {

@@ -303,6 +303,7 @@ package struct ConfigOutcome: Sendable {
     package var isValid: Bool { !diagnostics.contains { $0.severity == .error } }
 }
 
+/// From the loaded text to a plan.
 extension ConfigLoader {
     /// Text to plan in one go: all problems of all files are in the outcome.
     ///

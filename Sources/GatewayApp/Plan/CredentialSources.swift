@@ -445,6 +445,7 @@ extension TokenEvent.Name {
     }
 }
 
+/// The lock and the status of all subjects of a credential.
 extension PerSubjectKeepers {
     /// Locks and unlocks them, and each of their tokens, as `locks` says by now.
     func follow(_ locks: CredentialLocks) {

@@ -101,6 +101,7 @@ extension InstallationKey {
     }
 }
 
+/// How a served plan is written and compared, with marks in place of secrets.
 extension ServedPlan {
     /// 64 hexadecimal digits.
     package static func newKey() -> String {

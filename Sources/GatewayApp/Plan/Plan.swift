@@ -51,6 +51,7 @@ package struct Plan: Sendable {
     }
 }
 
+/// Which connections the gateway intercepts.
 extension Plan {
     /// What CONNECT may do, by the listener's address. If listeners that ask for any free port differ, all of them refuse.
     package var connect: [ListenerPlan.Address: ConnectPlan] {

@@ -251,6 +251,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
     }
 }
 
+/// A list of changes as text.
 extension PlanChange {
     /// Those that are not merely kept.
     static func effective(_ changes: [PlanChange]) -> [PlanChange] { changes.filter { $0.kind != .kept } }

@@ -88,6 +88,7 @@ package struct PlanDefinitions: Sendable {
 
 // MARK: Declared values
 
+/// What the digest of a credential is made of.
 extension CredentialPlan {
     /// Everything it was defined with, secrets included.
     var definitionBytes: [UInt8] {

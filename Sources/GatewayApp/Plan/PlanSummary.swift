@@ -95,6 +95,7 @@ extension ShownValues {
 
 // MARK: From a plan
 
+/// The summary of a plan, with or without its routes and credentials.
 extension PlanSummary {
     package init(_ plan: Plan) {
         self.init(frameOf: plan)
@@ -226,6 +227,7 @@ extension PlanSummary.Credential {
 
 // MARK: As text
 
+/// The summary as text.
 extension PlanSummary {
     /// The plan in the words and the order of the configuration file.
     package func text() -> String {

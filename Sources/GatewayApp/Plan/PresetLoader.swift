@@ -19,6 +19,7 @@ enum PresetLoader {
     }
 }
 
+/// Presets of one's own (`presets`).
 extension ConfigLoader {
     static let maximumPresetFiles = 256
 

@@ -26,6 +26,7 @@ struct TelemetryPlan: Hashable, Sendable {
     }
 }
 
+/// The keys of `telemetry`, and how they are read.
 extension TelemetryPlan {
     static let keys = Keys(TelemetryPlan(origin: Origin(scheme: .https, host: "", port: 443))) {
         $0("otlp", type: "an http or https URL", shown: { "\($0.origin)\($0.path)" }, example: "http://127.0.0.1:4318")

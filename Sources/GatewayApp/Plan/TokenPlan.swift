@@ -34,6 +34,7 @@ package struct TokenPlan: Hashable, Sendable {
     package var database: PostgreSQLPlan?
 }
 
+/// The keys of `tokens`, and how they are read.
 extension TokenPlan {
     static let keys = Keys(TokenPlan(store: .sqlite, path: "", key: .file(path: ""))) {
         $0("store", \.store, .choice, example: "memory")
@@ -215,6 +216,7 @@ extension TokenProgram {
     }
 }
 
+/// The keys of `tokens` for `store: postgres`.
 extension PostgreSQLPlan {
     /// What `tokens` says of the database, for `store: postgres`.
     fileprivate static let keys = Keys(PostgreSQLPlan?.none) {

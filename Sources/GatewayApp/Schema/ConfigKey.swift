@@ -150,6 +150,7 @@ extension ConfigKey: Codable {
     }
 }
 
+/// A key as `config explain` shows it.
 extension ConfigKey {
     /// The key and what is known about it, one fact a line, with an example that can be copied.
     package var text: String {
@@ -248,6 +249,7 @@ package struct ConfigKeySearch {
     private static func plain(_ part: String) -> String { String(part.prefix { $0 != "[" }) }
 }
 
+/// How a key is found by a part of its path.
 extension ConfigKey {
     private var names: [String] { segments.map { $0.hasSuffix("[]") ? String($0.dropLast(2)) : $0 } }
 

@@ -92,6 +92,7 @@ private final class Cancellation: Sendable {
     func request() { wasRequested.store(true, ordering: .relaxed) }
 }
 
+/// What the local certificate authority does on disk, within a deadline.
 extension LocalAuthority {
     /// How long a disk is waited for.
     private static let coverLimit: Duration = .seconds(3)

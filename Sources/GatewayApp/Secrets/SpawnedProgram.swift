@@ -369,6 +369,7 @@ package struct SystemProgramRunner: ProgramRunner {
     }
 }
 
+/// What a failure tells: what the program has printed, and why it failed.
 extension SpawnedProgram.Failure {
     fileprivate var output: Secret {
         guard case .failed(_, let output) = self else { return Secret("") }

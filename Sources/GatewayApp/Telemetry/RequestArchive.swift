@@ -66,6 +66,7 @@ extension AuditRow {
     }
 }
 
+/// A request as rows of the audit log have it.
 extension RequestHistory.Request {
     fileprivate init(_ row: AuditRequestRow) {
         self.init(requestId: row.requestID, at: row.at)

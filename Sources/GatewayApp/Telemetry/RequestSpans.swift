@@ -41,6 +41,7 @@ package struct TracedRequest: Sendable {
     }
 }
 
+/// The spans of a request, and what they say.
 extension TracedRequest {
     /// The span of the request, and one below it for each time that it was sent to the upstream.
     ///

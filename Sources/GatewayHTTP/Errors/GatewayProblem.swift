@@ -99,6 +99,7 @@ extension GatewayProblem {
     }
 }
 
+/// What a problem may tell somebody who may not learn names.
 extension ProblemKind {
     fileprivate var concernsClientToken: Bool { self == .clientAuthRequired || self == .proxyAuthRequired }
 

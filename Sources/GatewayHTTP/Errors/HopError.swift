@@ -1,3 +1,4 @@
+/// What can go wrong between the gateway and the next server.
 extension GatewayProblem {
     /// What happened on the way to the next hop or to the client. The raw value is a ``FailureReason``.
     package enum HopError: String, CaseIterable, Sendable {
@@ -27,6 +28,7 @@ extension GatewayProblem {
     }
 }
 
+/// The name of each error in `Proxy-Status`.
 extension GatewayProblem.HopError {
     /// The `error` parameter of `Proxy-Status` (RFC 9209 section 2.3).
     package var proxyStatusError: String {
@@ -48,6 +50,7 @@ extension GatewayProblem.HopError {
     }
 }
 
+/// The advice for each error.
 extension GatewayProblem.HopError {
     /// The text of `authgateway explain-error` and of docs/errors.md.
     package var advice: ErrorAdvice {

@@ -23,6 +23,7 @@ package struct ErrorAdvice: Hashable, Sendable, Encodable {
     }
 }
 
+/// The advice for each kind.
 extension ProblemKind {
     /// The text of `authgateway explain-error` and of docs/errors.md.
     package var advice: ErrorAdvice {

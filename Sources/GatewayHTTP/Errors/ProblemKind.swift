@@ -61,6 +61,7 @@ package enum ProblemRecovery: String, CaseIterable, Sendable {
     }
 }
 
+/// What each kind means: for clients, for connections and for the person who has to act.
 extension ProblemKind {
     /// A client was not let in: the audit log records it.
     package var isDenial: Bool {

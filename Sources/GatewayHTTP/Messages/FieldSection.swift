@@ -121,6 +121,7 @@ package struct FieldSection: Sendable {
     }
 }
 
+/// What single fields say, and what other readers could take them for.
 extension FieldSection {
     /// Whether a tab stands around the value: legal (RFC 9110 §5.5), but some readers take only spaces away.
     static func hasTabAround(_ bytes: borrowing Span<UInt8>, _ field: HeadField) -> Bool {

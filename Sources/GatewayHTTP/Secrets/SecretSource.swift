@@ -39,6 +39,7 @@ package protocol SecretSource: Sendable {
     var areUnread: Bool { get }
 }
 
+/// Defaults for a source that only reads secrets.
 extension SecretSource {
     package var areUnread: Bool { false }
     package func unset(_ name: String) -> String { "the environment variable \(name) is not set" }

@@ -129,6 +129,7 @@ private struct CivilTime {
     }
 }
 
+/// Dates in HTTP, cookies and JSON Web Tokens.
 extension UnixTime {
     /// Reads an IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7); nil for the obsolete forms.
     package init?(httpDate text: String) {

@@ -88,6 +88,7 @@ package struct RequestTrace: Hashable, Sendable {
     package func hash(into hasher: inout Hasher) { hasher.combine(span) }
 }
 
+/// How a trace begins with the fields of a request, and what becomes of them.
 extension RequestTrace {
     /// Reads what the client says. More than one `traceparent` says nothing (section 3.2).
     package init(

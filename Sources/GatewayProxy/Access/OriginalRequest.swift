@@ -257,6 +257,7 @@ package struct OriginalRequest: Sendable {
     }
 }
 
+/// Which fields of a request its answer depends on.
 extension OriginalRequest {
     /// The fields of a client's request that a decision can depend on, whatever the route: what a cache of answers must have in its key.
     ///

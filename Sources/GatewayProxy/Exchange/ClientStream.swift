@@ -86,6 +86,7 @@ final class RequestMessage {
     }
 }
 
+/// The decision on a request that a stream has read.
 extension RequestAuthorizer {
     func decide(
         _ request: RequestMessage,
@@ -184,6 +185,7 @@ protocol ClientStream: AnyObject {
     func clearDeadline()
 }
 
+/// What follows from these requirements for every stream.
 extension ClientStream {
     /// ``clientAddress`` for the log: `unix` on a unix socket.
     var peer: String { clientAddress ?? (connectionContext.reach == .unix ? "unix" : "unknown") }

@@ -10,6 +10,7 @@ extension Limits {
     }
 }
 
+/// What is said about an exchange that stalls.
 extension Stall {
     /// What the client is told.
     ///
@@ -51,6 +52,7 @@ extension Stall {
     }
 }
 
+/// A limit as messages name it.
 extension Limits {
     /// The timeout as text, with the key that it comes from.
     fileprivate func responseTimeoutText(_ route: RoutePlan.Timeouts) -> String {
@@ -67,6 +69,7 @@ extension Limits {
     }
 }
 
+/// What is said about each way in which an exchange fails.
 extension ExchangeProblem {
     /// What the client is told.
     ///
@@ -158,6 +161,7 @@ extension HTTP2Farewell {
     }
 }
 
+/// What is said about a head that is refused.
 extension HeadRefusal {
     /// - Parameter subject: What was refused, for example `The request was`.
     package func problem(_ subject: String, under limits: Limits) -> GatewayProblem {

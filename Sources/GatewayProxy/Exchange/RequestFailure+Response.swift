@@ -31,6 +31,7 @@ extension RequestFailure {
     }
 }
 
+/// What is said about a response that rejects the token.
 extension RejectionOutcome {
     /// For the operator. The client has ``fieldValue(generation:)``.
     fileprivate var explanation: String {
@@ -57,6 +58,7 @@ extension RejectionOutcome {
     }
 }
 
+/// Where a request came from and what it asked for, as its head says.
 extension RequestPlace {
     static let maximumHost = 128
 

@@ -97,6 +97,7 @@ extension ResponseFacts.Rejection {
     }
 }
 
+/// How the rule is applied to a response.
 extension RejectionRule {
     /// Whether the rule needs the body of the response, and the body can be inspected: it is text, finite and not compressed.
     func readsBody(of head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {

@@ -138,6 +138,7 @@ package struct Explanation: Hashable, Sendable, Codable {
 
 // MARK: - Text
 
+/// The explanation as text.
 extension Explanation {
     /// The explanation as people read it, with line breaks.
     ///

@@ -78,6 +78,7 @@ package struct RequestJudgement: Sendable {
 
 // MARK: - Explanation
 
+/// The explanation of a judgement.
 extension Explanation {
     /// Puts a judgement into words.
     ///
@@ -212,6 +213,7 @@ extension Explanation.Client {
     }
 }
 
+/// The state of the credential, and its words.
 extension Explanation.CredentialState {
     fileprivate init(_ use: RequestJudgement.CredentialUse, _ status: TokenStatus?, at now: UnixTime) {
         name = use.name
@@ -253,6 +255,7 @@ extension Explanation.Refusal {
     }
 }
 
+/// What would leave for the upstream, line by line.
 extension Explanation.Departure {
     fileprivate init(
         _ departure: RequestJudgement.Departure,
@@ -392,6 +395,7 @@ private struct ExplanationSteps {
     }
 }
 
+/// Reasons, in words that people read.
 extension RequestJudgement {
     fileprivate var credentialProblem: GatewayProblem? {
         if case .unavailable(let problem)? = credential?.answer { problem } else { nil }

@@ -323,6 +323,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
     }
 }
 
+/// From the attempt to connect until requests can be sent.
 extension HTTP1UpstreamConnection {
     /// The request that waits for the connection to become ready.
     private struct Opening {

@@ -123,6 +123,7 @@ private final class ReserveUse: Sendable {
     }
 }
 
+/// Whether a connection takes descriptors from the reserve.
 extension DescriptorShares {
     /// Whether the connection takes from the reserve.
     func reserveHas(_ channel: any Channel) -> Bool { Self.reserve(from: ceiling, has: channel) }

@@ -45,6 +45,7 @@ package struct Limits: Hashable, Sendable {
     package init() {}
 }
 
+/// The keys of `limits`.
 extension Limits {
     /// What ``responseTimeout`` may be, and the timeouts of a route.
     static let responseTimes: ClosedRange<Duration> = .milliseconds(100) ... .seconds(86_400)

@@ -259,6 +259,7 @@ package enum ListenerDecoder {
     }
 }
 
+/// Whether other machines reach an address, and whether two addresses collide.
 extension ListenerPlan.Address {
     /// From other machines.
     var isReachable: Bool {
@@ -279,6 +280,7 @@ extension ListenerPlan.Address {
     }
 }
 
+/// Servers, as `connect.allow` lists them.
 extension KeyKind where Value == [ConnectPlan.Destination] {
     fileprivate static var destinations: Self {
         KeyKind { fields, key in
@@ -303,6 +305,7 @@ extension KeyKind where Value == [ConnectPlan.Destination] {
     }
 }
 
+/// Ports, as `connect.ports` lists them.
 extension KeyKind where Value == [Int] {
     fileprivate static var ports: Self {
         KeyKind { fields, key in

@@ -191,6 +191,7 @@ package struct EnginePlan: Hashable, Sendable {
 
 // MARK: Keys
 
+/// The keys of an address.
 extension ListenerPlan.Address {
     /// Keys of every listener.
     package static let keys = Keys(ListenerPlan.Address.tcp(host: "127.0.0.1", port: 8080)) {
@@ -228,6 +229,7 @@ extension ListenerPlan.Address {
     }
 }
 
+/// The keys of a listener.
 extension ListenerPlan {
     /// The listener for clients of a configuration that names none.
     static func standard(at span: SourceSpan) -> ListenerPlan {
@@ -288,6 +290,7 @@ extension ConnectPlan: CanonicalValue {
     package func add(to bytes: inout CanonicalBytes) { ListenerDecoder.connectKeys.add(self, to: &bytes) }
 }
 
+/// What the plan shows of `connect`.
 extension ConnectPlan {
     /// nil for a listener that refuses servers without a route.
     fileprivate var shown: ShownValue? {
@@ -309,6 +312,7 @@ extension ConnectPlan {
     }
 }
 
+/// The keys of a listener for an engine.
 extension EnginePlan {
     /// Keys of a listener for an engine, besides ``ListenerPlan/Address/keys``. The engine's name and contract are required, so they
     /// have no default.

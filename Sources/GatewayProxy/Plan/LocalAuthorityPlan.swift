@@ -38,6 +38,7 @@ package struct LocalAuthorityPlan: Hashable, Sendable {
     }
 }
 
+/// The keys of `ca`, and how they are read.
 extension LocalAuthorityPlan {
     package static let keys = Keys(LocalAuthorityPlan()) {
         $0("permit", \.permit, .suffixes, type: "a list of host names", example: "[box.com, github.com]")
@@ -70,6 +71,7 @@ extension LocalAuthorityPlan {
     }
 }
 
+/// Suffixes of host names, as `ca.permit` lists them.
 extension KeyKind where Value == [String] {
     fileprivate static var suffixes: Self {
         KeyKind { fields, key in

@@ -169,6 +169,7 @@ extension RoutePlan.Timeouts: CanonicalValue {
     }
 }
 
+/// The keys of a route.
 extension RoutePlan {
     /// A route without an upstream, to be filled in.
     private static let blank = RoutePlan(
@@ -304,6 +305,7 @@ extension RoutePlan.Headers {
     }
 }
 
+/// What the plan shows of `allow`.
 extension RoutePlan.Allow {
     fileprivate var shown: ShownValue {
         .mapping(["methods": .texts(methods), "path": .text(path.description)])
@@ -328,6 +330,7 @@ extension Limits {
     package func responsePause(of route: RoutePlan.Timeouts) -> Duration { route.idle ?? responseTimeout }
 }
 
+/// What follows from several keys together.
 extension RoutePlan {
     /// Whether the client's own `Authorization` goes upstream.
     var forwardsAuthorization: Bool {

@@ -252,6 +252,7 @@ package struct RouteTable: Sendable {
 
 // MARK: - Paths
 
+/// The index of paths.
 extension RouteTable {
     /// Routes by their first path segment, longest prefix first; those for `/` apart.
     ///

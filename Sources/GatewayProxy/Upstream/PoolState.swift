@@ -312,6 +312,7 @@ struct PoolState: ~Copyable, Sendable {
 
 // MARK: Connections, from their opening to their end
 
+/// The life of a connection.
 extension PoolState {
     /// Takes an idle or kept connection that the shell is about to close: the time of ``PoolReturn/rest(until:servesLater:)`` has
     /// passed, or the upstream has sent bytes without a request.
@@ -399,6 +400,7 @@ extension PoolState {
 
 // MARK: HTTP/2
 
+/// Connections that requests share, and their streams.
 extension PoolState {
     // MARK: Connections
 
@@ -565,6 +567,7 @@ extension PoolState {
 
 // MARK: Waiting
 
+/// Requests that wait for a connection, and their turns.
 extension PoolState {
     // MARK: Newcomers
 
@@ -868,6 +871,7 @@ extension PoolState {
 
 // MARK: Closing
 
+/// Which connections are closed next.
 extension PoolState {
     /// The configuration no longer uses the pool: connections are closed once their current requests are over. Then close what
     /// ``nextToClose()`` returns.
@@ -895,6 +899,7 @@ extension PoolState {
 
 // MARK: Invariants
 
+/// What is always true between two calls.
 extension PoolState {
     /// What holds after each event, also between two steps.
     private func checkInvariants() {

@@ -217,6 +217,7 @@ final class SocketWriter {
 
 // MARK: System calls
 
+/// The system calls.
 extension SocketWriter {
     /// What the ways to send return instead of a count when the connection has ended: nothing will be sent.
     private static let isGone = -2

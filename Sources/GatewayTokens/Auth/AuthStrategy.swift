@@ -60,6 +60,7 @@ package struct UserField: Hashable, Sendable {
     }
 }
 
+/// What most strategies do.
 extension AuthStrategy {
     /// Decodes a block in which every text may come from where secrets come from.
     package static func read(from fields: ConfigFields) -> Self? {
@@ -162,6 +163,7 @@ package protocol TokenGrant: Sendable {
     var authorityEndpoints: [AuthorityEndpoint] { get }
 }
 
+/// What most grants do.
 extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
     package var tokenPlace: String? { nil }
@@ -175,6 +177,7 @@ extension TokenGrant {
     package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
 
+/// How most tokens are revoked, and when one that an operator brings expires.
 extension TokenGrant {
     package func revocation(in attempt: GrantAttempt) -> RevocationStep {
         .impossible("The strategy \(identity.strategy) has no revocation endpoint.")
@@ -193,6 +196,7 @@ extension TokenGrant {
     }
 }
 
+/// What a behavior says about the tokens of its credential.
 extension AuthBehavior {
     /// Whether a token of it can be replaced without a person.
     package var isRenewable: Bool {

@@ -82,6 +82,7 @@ package enum GrantAnswer: Hashable, Sendable {
     }
 }
 
+/// A refresh that is given up, and the refresh token that an attempt leaves.
 extension GrantAttempt {
     /// Gives up the refresh, and goes on with what the configuration holds.
     package mutating func beginAnew(after error: RefreshError) {
@@ -100,6 +101,7 @@ extension GrantAttempt {
     }
 }
 
+/// What an error means for the rest of an attempt.
 extension RefreshError {
     /// Whether an error that blames the request may as well be the end of the refresh token: the same request has worked before.
     /// Some servers answer `invalid_request` to a refresh token that has expired (github.com/xee-lab/xee-api-docs/issues/82).

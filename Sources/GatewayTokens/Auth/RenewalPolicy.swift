@@ -52,6 +52,7 @@ package struct RenewalPolicy: Hashable, Sendable {
     }
 }
 
+/// The keys that say when and how a token is renewed.
 extension RenewalPolicy {
     private static let standard = RenewalPolicy()
     /// The default of `at_least`, as its users write it.
@@ -107,6 +108,7 @@ extension RenewalPolicy {
     }
 }
 
+/// What the plan shows of `rejected_when`.
 extension RejectionRule {
     fileprivate var shown: ShownValue {
         var values: [String: ShownValue] = [:]

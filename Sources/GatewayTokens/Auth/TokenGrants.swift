@@ -46,6 +46,7 @@ package protocol SubjectGrants: TokenGrants {
     func allows(_ subject: String) -> Bool
 }
 
+/// How a request names a subject, and which names are refused.
 extension SubjectGrants {
     package var naming: TokenNaming { .field(field) }
     package var keyName: String { field }

@@ -25,6 +25,7 @@ package protocol SubjectCredentialResolver: AnyObject, Sendable {
     func look(for subject: String, client: String?) -> Result<(any CredentialSource)?, GatewayProblem>
 }
 
+/// The problems of requests that name no subject, or several.
 extension SubjectCredentialResolver {
     package var lockedProblem: GatewayProblem? { nil }
 

@@ -221,6 +221,7 @@ package final class SubjectCallLimit: Sendable {
     }
 }
 
+/// The limit on calls for the subjects of a credential, and what is reported when it is reached.
 extension KeeperContext {
     /// What is found in the store is a row of the audit log, and a subject that made room is looked for again.
     ///

@@ -2,6 +2,7 @@ package import GatewayEvents
 package import GatewayHTTP
 import Synchronization
 
+/// Commands of operators: how they are queued and carried out.
 extension TokenKeeper {
     /// How long an operator waits for a command, including the calls before it.
     static let commandDeadline: Duration = .seconds(50)

@@ -1,6 +1,7 @@
 package import GatewayEvents
 package import GatewayHTTP
 
+/// Showing the token to an operator.
 extension TokenKeeper {
     /// How long an operator waits if a token has to be obtained first.
     private static let revealDeadline: Duration = .seconds(20)
@@ -59,6 +60,7 @@ extension TokenKeeper {
     }
 }
 
+/// A credential for a caller that waits for a limited time.
 extension TokenKeeper {
     /// The current credential, or the one that arrives within `limit`.
     func credential(for demand: CredentialRequest, within limit: Duration) async -> Result<Credential, GatewayProblem> {

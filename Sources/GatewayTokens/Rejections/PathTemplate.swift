@@ -92,6 +92,7 @@ package struct PathTemplate: Hashable, Sendable {
     }
 }
 
+/// The template as text, for the log.
 extension PathTemplate {
     /// A path with the identifiers left out, for a person: `/users/42/files` is `/users/{id}/files`.
     ///

@@ -62,6 +62,7 @@ extension AuthorityError {
     }
 }
 
+/// What the answer to a token request says.
 extension AuthorityError {
     /// What an answer without a usable token says.
     ///

@@ -90,6 +90,7 @@ package enum RefreshError: Hashable, Sendable {
 
 // MARK: The code of an error
 
+/// What the code of an error means.
 extension RefreshError {
     /// The code in a response: `error`, or what servers send instead.
     ///
@@ -166,6 +167,7 @@ extension RefreshError {
 
 // MARK: The words of an error
 
+/// What the words of an error mean, if it has no code that is known.
 extension RefreshError {
     /// What servers write about an invalid refresh token next to a code or status that says something else: lower case, words with
     /// one space between them. `RefreshErrorTests` has the source of each.

@@ -75,6 +75,7 @@ package struct TokenFailure: Error, Hashable, Sendable {
     }
 }
 
+/// What follows from a failure.
 extension TokenFailure {
     /// A password was sent and refused, so that it is not sent again by itself.
     package var isRefusedPassword: Bool {
@@ -132,6 +133,7 @@ extension TokenFailure {
     }
 }
 
+/// What a person can do about it.
 extension TokenFailure {
     /// Names the ways by which the credential works again, and the command to type.
     ///

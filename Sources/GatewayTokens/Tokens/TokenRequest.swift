@@ -195,6 +195,7 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     }
 }
 
+/// Which values of a request are secrets, so that nothing repeats them.
 extension TokenRequest {
     /// Values that no answer may repeat: secrets by their name, and values that cannot be guessed.
     package var secrets: [Secret] {
@@ -308,6 +309,7 @@ extension String {
     }
 }
 
+/// What the answer to a revocation means.
 extension TokenReply {
     /// Some refuse to end a token that they do not know, which is what was wanted.
     package var saysThatTheTokenIsUnknown: Bool {

@@ -192,6 +192,7 @@ extension Moment {
     fileprivate func wall(of time: MonotonicTime) -> UnixTime { wall + (time - monotonic) }
 }
 
+/// How a failure is shown, with the command that helps.
 extension TokenStatus.Failing {
     /// What a person can type for one credential.
     package struct Commands: Sendable {
@@ -217,6 +218,7 @@ extension TokenStatus.Failing {
     }
 }
 
+/// What to do about a failure that goes on.
 extension UnresolvedFailure {
     /// What a person can do, and what there is to type.
     fileprivate func remedy(_ commands: TokenStatus.Failing.Commands) -> (String, String?) {
