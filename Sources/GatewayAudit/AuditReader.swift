@@ -54,6 +54,11 @@ package final class AuditReader: Sendable {
         }
     }
 
+    /// The time of the oldest event; nil for a log without events. What happened before it cannot be told.
+    package func beginning() async throws(AuditError) -> String? {
+        try await read { try String.fetchOne($0, sql: "SELECT at FROM \(AuditSchema.rows) ORDER BY id LIMIT 1") }
+    }
+
     /// Hands over the rows that match, oldest first, one at a time and all from one state of the log.
     ///
     /// - Parameter body: Runs on the reader's own thread; what it throws ends the reading and is thrown.
@@ -257,7 +262,7 @@ package final class AuditReader: Sendable {
     private static func visit(_ filter: AuditFilter, in database: Database, _ body: (AuditRow) throws -> Void) throws {
         var selection = events
         selection.condition = filter.condition(for: .events)
-        try selection.condition.addFirstRow(since: filter.since, by: .eventsByTime, in: database)
+        try selection.condition.addIndexedEvents(filter, in: database)
         if let limit = filter.limit {
             guard limit > 0 else { return }
             var newest = selection

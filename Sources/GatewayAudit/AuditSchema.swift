@@ -47,8 +47,8 @@ package enum AuditSchema {
         ("token_use", "status_429", "INTEGER"),
     ]
 
-    /// The table as it is read. An index that somebody has put into the file may lack rows, and would hide them. The one by time is used by
-    /// its name, where a question is about the rows since a time, and is verified with the rows.
+    /// The table as it is read. An index that somebody has put into the file may lack rows, and would hide them. Those of ``AuditIndex/verified``
+    /// are used by their names, to find the numbers of the rows that a question is about.
     static let rows = "token_events NOT INDEXED"
 
     /// As both databases spell them: `trigger` is a word of SQL.
@@ -309,6 +309,12 @@ struct AuditIndex: Hashable, Sendable {
     /// As SQLite keeps it.
     var sql: String { "CREATE INDEX \(name) ON \(table) \(columns)" }
 
+    /// Made together with the tables, and by 0.1.0, too.
+    static let eventsByCredential = AuditIndex(
+        name: "token_events_by_credential",
+        table: "token_events",
+        columns: "(credential, id)"
+    )
     static let eventsByTime = AuditIndex(name: "token_events_by_at", table: "token_events", columns: "(at)")
     static let eventsByName = AuditIndex(name: "token_events_by_event", table: "token_events", columns: "(event, at)")
     static let eventsByRequest = AuditIndex(
@@ -343,6 +349,10 @@ struct AuditIndex: Hashable, Sendable {
         columns: "(credential, minute)"
     )
 
+    /// The indices of events by which commands find rows. `audit verify` compares each with the rows.
+    static let verified = [eventsByTime, eventsByName, eventsByCredential, eventsByRequest, eventsByClientRequest]
+
+    /// What a log of an earlier version may lack.
     static let all = [
         eventsByTime, eventsByName, eventsByRequest, eventsByClientRequest, requestsByID, requestsByClientID,
         requestsByTime, requestsByCredential, usesByCredential,

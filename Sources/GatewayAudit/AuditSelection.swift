@@ -1,4 +1,5 @@
 import GRDB
+import GatewayEvents
 import GatewayFiles
 import GatewayHTTP
 
@@ -91,11 +92,69 @@ extension AuditCondition {
     /// Leaves out the rows before the first one since a time. Rows are read in the order of the table, so all of these would be looked at.
     ///
     /// Does nothing where the index is missing. `audit verify` compares that of events with the rows: an index could hide some.
-    mutating func addFirstRow(since: UnixTime?, by index: AuditIndex, in database: Database) throws {
-        guard let since, try AuditSchema.hasIndex(index, in: database) else { return }
+    ///
+    /// - Returns: The term; nil where there is none.
+    @discardableResult
+    mutating func addFirstRow(since: UnixTime?, by index: AuditIndex, in database: Database) throws -> String? {
+        guard let since, try AuditSchema.hasIndex(index, in: database) else { return nil }
         let time = bind(.text(since.rfc3339))
         let first = "SELECT min(id) FROM \(index.table) INDEXED BY \(index.name) WHERE at >= \(time)"
-        add("id >= coalesce((\(first)), \(Int64.max))")
+        let term = "id >= coalesce((\(first)), \(Int64.max))"
+        add(term)
+        return term
+    }
+
+    /// Has the events that a filter means found by indices, where these are there. The terms of the filter still decide.
+    ///
+    /// SQLite gathers the numbers of the rows first, and then reads the rows in their order.
+    mutating func addIndexedEvents(_ filter: AuditFilter, in database: Database) throws {
+        let first = try addFirstRow(since: filter.since, by: .eventsByTime, in: database)
+        // The newest rows are read from the end, and soon there are enough of them.
+        guard filter.limit == nil || filter.request != nil else { return }
+        if let request = filter.request {
+            return try add(.eventsByRequest, .eventsByClientRequest, .eventsByName, in: database) { condition in
+                let id = condition.bind(.text(request))
+                let inDetail = condition.bind(.text(String(SafeText.json(request).dropFirst().dropLast())))
+                // A row of these may count more requests, which stand in its detail.
+                let names = [TokenEvent.Name.requestFailed, .clientDenied].map { "'\($0.rawValue)'" }
+                return [
+                    (.eventsByRequest, "request_id = \(id)"), (.eventsByClientRequest, "client_request_id = \(id)"),
+                    (.eventsByName, "event IN (\(names.joined(separator: ", "))) AND instr(detail, \(inDetail)) > 0"),
+                ]
+            }
+        }
+        if let event = filter.event {
+            try add(.eventsByName, in: database) { condition in
+                var terms = ["event = \(condition.bind(.text(event.rawValue)))"]
+                if let since = filter.since { terms.append("at >= \(condition.bind(.text(since.rfc3339)))") }
+                if let until = filter.until { terms.append("at < \(condition.bind(.text(until.rfc3339)))") }
+                return [(.eventsByName, terms.joined(separator: " AND "))]
+            }
+        }
+        if let credential = filter.credential {
+            try add(.eventsByCredential, in: database) { condition in
+                let end = first.map { " AND \($0)" } ?? ""
+                let name = condition.bind(.text(credential))
+                let subjects = (condition.bind(.text(credential + "[")), condition.bind(.text(credential + "\\")))
+                return [
+                    (.eventsByCredential, "credential = \(name)\(end)"),
+                    (.eventsByCredential, "credential >= \(subjects.0) AND credential < \(subjects.1)\(end)"),
+                ]
+            }
+        }
+    }
+
+    /// - Parameter terms: By which index to look for what. A row that one of them finds is meant.
+    private mutating func add(
+        _ indices: AuditIndex...,
+        in database: Database,
+        _ terms: (inout AuditCondition) -> [(AuditIndex, String)]
+    ) throws {
+        guard try indices.allSatisfy({ try AuditSchema.hasIndex($0, in: database) }) else { return }
+        let questions = terms(&self).map { index, term in
+            "SELECT id FROM \(index.table) INDEXED BY \(index.name) WHERE \(term)"
+        }
+        add("id IN (\(questions.joined(separator: " UNION ALL ")))")
     }
 }
 

@@ -88,7 +88,7 @@ struct AuditTally {
             table: AuditSchema.rows,
             condition: filter.condition(for: .events)
         )
-        try selection.condition.addFirstRow(since: filter.since, by: .eventsByTime, in: database)
+        try selection.condition.addIndexedEvents(filter, in: database)
         let failed = Array(TokenEvent.Outcome.failed.rawValue.utf8)
         let failedRequest = Array(TokenEvent.Name.requestFailed.rawValue.utf8)
         let arguments = selection.condition.arguments

@@ -32,13 +32,15 @@ struct AuditVerifier {
             let others = Result { try evidence.marks(for: chain) }
             var marks = AuditMarks(((try? own.get()) ?? []) + ((try? others.get()) ?? []))
             defer { result.compared = marks.compared }
-            var times = AuditTimes(isNeeded: try AuditSchema.hasIndex(.eventsByTime, in: database))
-            let end = try verifyRows(database, after: start, &marks, &times, &result)
+            var indices = try AuditIndex.verified.filter { try AuditSchema.hasIndex($0, in: database) }.map {
+                IndexCheck($0)
+            }
+            let end = try verifyRows(database, after: start, &marks, &indices, &result)
             // After the rows, so that these are told of first.
             _ = try own.get() + others.get()
             try verifyEnd(at: end, &marks)
             try verifyGuards(database)
-            try verifyTimes(times, database)
+            for index in indices { try index.verify(database) }
         } catch let found as Found {
             result.breach = found.breach
         }
@@ -81,19 +83,19 @@ struct AuditVerifier {
         _ database: Database,
         after start: ChainWalk.Position,
         _ marks: inout AuditMarks,
-        _ times: inout AuditTimes,
+        _ indices: inout [IndexCheck],
         _ result: inout AuditVerification
     ) throws -> Int64 {
         var walk = ChainWalk(after: start, chain: chain)
         try marks.pass(start)
-        let sql = Self.selection(AuditSchema.allColumns, of: "token_events")
+        let sql = Self.selection(AuditSchema.allColumns, of: "token_events", more: IndexCheck.clientRequestID)
         let last = onRows == nil ? nil : try Int64.fetchOne(database, sql: "SELECT max(id) FROM token_events")
         // Numbers that somebody has changed must not trap.
         let total = Int((last ?? 0) &- start.id)
         try StatementRow.forEach(of: sql, in: database) { row in
             try walk.step(to: row)
             if result.rows & 1023 == 0 { onRows?(result.rows, total) }
-            times.add(row, id: 0, time: 1)
+            for index in indices.indices { indices[index].add(row) }
             if walk.id >= marks.next { try marks.pass(walk.position) }
             if walk.id == start.id + 1 { noteLoss(row, &result) }
             result.rows += 1
@@ -110,8 +112,10 @@ struct AuditVerifier {
         result.prunedTo = 0
     }
 
-    private static func selection(_ columns: [String], of table: String) -> String {
-        "SELECT \(columns.map { "\"\($0)\"" }.joined(separator: ", ")) FROM \(table) NOT INDEXED ORDER BY id"
+    /// - Parameter more: An expression for one more column.
+    private static func selection(_ columns: [String], of table: String, more: String? = nil) -> String {
+        let values = columns.map { "\"\($0)\"" } + [more].compactMap(\.self)
+        return "SELECT \(values.joined(separator: ", ")) FROM \(table) NOT INDEXED ORDER BY id"
     }
 
     func ownMark() throws -> [AuditMark] {
@@ -131,24 +135,6 @@ struct AuditVerifier {
             throw Found(.headMissing, "the head file is missing, so rows may have been cut off the end")
         }
         try marks.end(at: end)
-    }
-
-    /// The index leads to the first row since a time. It is one that does so if it has each row once, in order.
-    private func verifyTimes(_ rows: AuditTimes, _ database: Database) throws {
-        guard rows.isNeeded else { return }
-        let index = AuditIndex.eventsByTime
-        var entries = AuditTimes(isNeeded: true)
-        try StatementRow.forEach(
-            of: "SELECT id, at FROM \(index.table) INDEXED BY \(index.name) ORDER BY at, id",
-            in: database
-        ) { entries.add($0, id: 0, time: 1, isOrdered: true) }
-        guard entries == rows else {
-            throw Found(
-                .indexChanged,
-                "all rows fit, but the index \(index.name) does not hold each of them, so `audit query --since` may leave some out; "
-                    + "drop it with sqlite3, and the gateway makes it anew"
-            )
-        }
     }
 
     /// The texts, not only the names: a trigger of the same name may do something else.
@@ -223,46 +209,93 @@ extension AuditVerifier {
     }
 }
 
-/// What an index by time has to hold, and what it holds: the same where every row has one entry, in the right place.
+/// Compares an index of events with the rows. Commands find rows by it, so it has to hold each row that has a value there, once and in
+/// order.
+private struct IndexCheck {
+    /// What stands behind the columns of a row: its `client_request_id`, as the table works it out. The definition of that column is not
+    /// relied on, because it could have been replaced.
+    static let clientRequestID = """
+        CASE WHEN instr(detail, 'client_request_id') > 0 AND json_valid(detail)
+        THEN json_extract(detail, '$.client_request_id') END
+        """
+
+    private let index: AuditIndex
+    /// Of the key, without the number of the row.
+    private let columns: [String]
+    /// Where the columns stand in a row.
+    private let places: [Int]
+    private var rows = IndexEntries()
+
+    init(_ index: AuditIndex) {
+        self.index = index
+        let key = index.columns.prefix { $0 != ")" }.dropFirst().split(separator: ", ").map(String.init)
+        columns = key.filter { $0 != "id" }
+        places = columns.map { AuditSchema.allColumns.firstIndex(of: $0) ?? AuditSchema.allColumns.count }
+    }
+
+    mutating func add(_ row: borrowing StatementRow) { rows.add(row, places) }
+
+    /// - Throws: ``AuditVerifier/Found`` if the index does not hold the rows that were added.
+    func verify(_ database: Database) throws {
+        let key = columns.joined(separator: ", ")
+        let places = Array(1...columns.count)
+        var entries = IndexEntries()
+        try StatementRow.forEach(
+            of: """
+                SELECT id, \(key) FROM \(index.table) INDEXED BY \(index.name)
+                WHERE \(columns[0]) IS NOT NULL ORDER BY \(key), id
+                """,
+            in: database
+        ) { entries.add($0, places, isOrdered: true) }
+        guard entries == rows else {
+            throw AuditVerifier.Found(
+                .indexChanged,
+                "all rows fit, but the index \(index.name) does not hold each of them, so `audit query` may leave some out; "
+                    + "drop it with sqlite3, and the gateway makes it anew"
+            )
+        }
+    }
+}
+
+/// What an index has to hold, or what it holds: the same where every row with a value has one entry, in the right place.
 ///
 /// The sum is keyed by the process, so nobody can choose entries that have the same one.
-struct AuditTimes: Equatable {
-    let isNeeded: Bool
+private struct IndexEntries: Equatable {
     private var count = 0
     private var sum = 0
     private var isInOrder = true
-    private var last: (time: [UInt8], id: Int64) = ([], .min)
-
-    init(isNeeded: Bool) { self.isNeeded = isNeeded }
+    private var key: [UInt8] = []
+    private var last: (key: [UInt8], id: Int64) = ([], .min)
 
     static func == (lhs: Self, rhs: Self) -> Bool {
         lhs.count == rhs.count && lhs.sum == rhs.sum && lhs.isInOrder && rhs.isInOrder
     }
 
     /// - Parameters:
-    ///   - id: The column of the row's number.
-    ///   - time: That of its time.
-    ///   - isOrdered: Whether rows come by time.
-    mutating func add(_ row: borrowing StatementRow, id: Int, time: Int, isOrdered: Bool = false) {
-        guard isNeeded else { return }
-        let number = row.integer(at: id)
-        row.withBytes(at: time, of: .text) { bytes in
-            var hasher = Hasher()
-            hasher.combine(number)
-            unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
-            count += 1
-            sum &+= hasher.finalize()
-            guard isOrdered else { return }
-            unsafe bytes.withUnsafeBytes { bytes in
-                let isSame = unsafe last.time.elementsEqual(bytes)
-                let follows = unsafe isSame ? number > last.id : last.time.lexicographicallyPrecedes(bytes)
-                isInOrder = isInOrder && follows
-                last.id = number
-                guard !isSame else { return }
-                last.time.removeAll(keepingCapacity: true)
-                unsafe last.time.append(contentsOf: bytes)
+    ///   - row: Its first column is the number of the row.
+    ///   - columns: Those of the key. Nothing looks for a row without a value in one of them.
+    ///   - isOrdered: Whether rows come in the order of the key.
+    mutating func add(_ row: borrowing StatementRow, _ columns: [Int], isOrdered: Bool = false) {
+        key.removeAll(keepingCapacity: true)
+        for column in columns {
+            guard row.kind(at: column) == .text else { return }
+            row.withBytes(at: column, of: .text) { bytes in
+                unsafe bytes.withUnsafeBytes { unsafe key.append(contentsOf: $0) }
             }
+            // The log has no texts with a NUL: their control characters are escaped.
+            key.append(0)
         }
+        let number = row.integer(at: 0)
+        var hasher = Hasher()
+        hasher.combine(number)
+        unsafe key.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+        count += 1
+        sum &+= hasher.finalize()
+        guard isOrdered else { return }
+        let follows = key == last.key ? number > last.id : last.key.lexicographicallyPrecedes(key)
+        isInOrder = isInOrder && follows
+        last.id = number
+        swap(&last.key, &key)
     }
 }
 

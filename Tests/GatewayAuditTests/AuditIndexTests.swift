@@ -125,6 +125,83 @@ struct AuditIndexTests {
         #expect(try await fixture.verify().isIntact)
     }
 
+    /// Every index by which events are found is compared with the rows.
+    @Test(arguments: AuditIndex.verified)
+    func anIndexThatLacksARowIsFound(_ index: AuditIndex) async throws {
+        let log = try fixture.open()
+        for generation in 1...6 {
+            var event = fixture.event(generation: generation)
+            event.demand = CredentialRequest(
+                route: "files",
+                client: nil,
+                requestID: "r-\(generation)",
+                clientRequestID: generation == 5 ? nil : "c-\(generation)"
+            )
+            try await log.record(event)
+        }
+        await log.close()
+        #expect(try await fixture.verify().isIntact)
+        let conditions = index.columns.contains("WHERE") ? "AND id <> 3" : "WHERE id <> 3"
+        try fixture.tamper(
+            """
+            PRAGMA writable_schema = 1;
+            DROP INDEX \(index.name);
+            CREATE INDEX \(index.name) ON \(index.table) \(index.columns) \(conditions);
+            UPDATE sqlite_master SET sql = '\(index.sql)' WHERE name = '\(index.name)';
+            """
+        )
+        let breach = try await fixture.verify().breach
+        #expect(breach?.fault == .indexChanged && breach?.explanation.contains(index.name) == true)
+        try fixture.tamper("DROP INDEX \(index.name)")
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    /// Their answers are those of the whole table.
+    @Test func eventsThatAnIndexFindsAreThoseOfTheTable() async throws {
+        let log = try fixture.open()
+        let start = fixture.clock.now().wall
+        for number in 1...40 {
+            let names: [TokenEvent.Name] = [.acquired, .renewed, .requestFailed, .clientDenied]
+            let credentials = ["box", "box[user:1]", "boxes", "box2", nil]
+            var event = fixture.event(names[number % 4], credential: credentials[number % 5])
+            event.demand = CredentialRequest(
+                route: "files",
+                client: nil,
+                requestID: "r-\(number)",
+                clientRequestID: number % 3 == 0 ? "c-\(number % 2)" : nil
+            )
+            if number % 4 > 1 { event.detail = ["count": "3", "requests": "r-\(number) m-\(number) m-9\(number)"] }
+            try await log.record(event)
+            // The clock jumps.
+            fixture.clock.jumpWall(by: .seconds(number == 20 ? -600 : 60))
+        }
+        await log.close()
+        var filters = ["r-7", "c-0", "c-1", "m-7", "m-97", "m-9", "\"", "c"].map { AuditFilter(request: $0) }
+        for since in [nil, start + .seconds(600), start + .seconds(9000)] {
+            for until in [nil, start + .seconds(900)] {
+                filters += [
+                    AuditFilter(credential: "box", since: since, until: until),
+                    AuditFilter(event: .renewed, since: since, until: until),
+                    AuditFilter(credential: "box", event: .requestFailed, since: since, until: until),
+                    AuditFilter(request: "c-1", since: since, until: until, failedOnly: true),
+                    AuditFilter(request: "c-1", limit: 2),
+                ]
+            }
+        }
+        var found: [[AuditRow]] = []
+        var sums: [AuditStats] = []
+        for filter in filters {
+            found.append(try await fixture.reader.query(filter))
+            sums.append(try await fixture.reader.stats(filter))
+        }
+        #expect(Set(found.map(\.count)).count > 5, "they tell rows apart")
+        try fixture.tamper(AuditFixture.withoutViewsAndIndices + "DROP INDEX token_events_by_credential;")
+        for (index, filter) in filters.enumerated() {
+            #expect(try await fixture.reader.query(filter) == found[index], "\(filter)")
+            #expect(try await fixture.reader.stats(filter) == sums[index], "\(filter)")
+        }
+    }
+
     @Test func theViewsReadAsPeopleDo() async throws {
         let log = try fixture.open()
         try await log.record(fixture.event(.acquired))
@@ -166,8 +243,19 @@ struct AuditIndexTests {
             let condition = filter.condition(for: .requests)
             return (AuditSelection(columns: ["at"], table: "token_requests", condition: condition).sql, condition)
         }
+        let events = [
+            AuditFilter(credential: "box"), AuditFilter(event: .renewed), AuditFilter(request: "x"),
+            AuditFilter(credential: "box", event: .renewed, since: now), AuditFilter(since: now, failedOnly: true),
+            AuditFilter(credential: "box", since: now, until: now), AuditFilter(request: "x", until: now),
+            AuditFilter(event: .renewed, until: now, failedOnly: true),
+        ]
         let plans = try await DatabaseQueue(path: fixture.path).read { database in
-            try (uses + requests).map { sql, condition in
+            let events = try events.map { filter in
+                var condition = filter.condition(for: .events)
+                try condition.addIndexedEvents(filter, in: database)
+                return (AuditSelection(columns: ["at"], table: AuditSchema.rows, condition: condition).sql, condition)
+            }
+            return try (uses + requests + events).map { sql, condition in
                 let rows = try Row.fetchAll(database, sql: "EXPLAIN QUERY PLAN \(sql)", arguments: condition.arguments)
                 return rows.map { $0["detail"] as String }
             }
@@ -178,6 +266,8 @@ struct AuditIndexTests {
                 "\(plan)"
             )
         }
+        // Nor is a large answer sorted before its first line is shown.
+        for plan in plans.suffix(events.count) { #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)") }
     }
 
     @Test func requestsSinceATimeAreThoseOfTheTable() async throws {

@@ -344,6 +344,13 @@ def test_what_is_not_recorded_is_said(start_gateway, origin):
     assert gateway.run("audit", "stats").returncode == 0
 
 
+def test_it_is_said_that_the_log_begins_later(gateway):
+    for words in (["query"], ["export"], ["stats"], ["stats", "--by", "client"]):
+        before = gateway.run("audit", *words, "--since", "yesterday", "--until", "yesterday 14:00")
+        assert before.returncode == 0 and "the log begins at " in before.stderr, before
+        assert "the log begins" not in gateway.run("audit", *words, "--since", "yesterday").stderr
+
+
 def test_sums_of_one_credential_or_client(gateway):
     stats = lambda *words: json.loads(gateway.run("audit", "stats", "--json", *words).stdout)
     whole = stats()

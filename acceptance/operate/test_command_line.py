@@ -34,6 +34,7 @@ def test_json_has_two_spellings(tmp_path):
     [
         (["chekc"], "Did you mean this?\n  authgateway check\n"),
         (["token", "lsit"], "Did you mean this?\n  authgateway token list\n"),
+        (["audti", "tail"], "Did you mean this?\n  authgateway audit tail\n"),
         (["completoin", "bash"], "Did you mean this?\n  authgateway completion\n"),
         (["check", "--confg", "x.yaml"], "Did you mean '--config'?"),
         (["check", "--hlep"], "Did you mean this?\n  --help\n"),

@@ -49,16 +49,20 @@ package enum CommandSuggestion {
     ///   - paths: The words of each command behind the name of the program.
     package static func suggestion(for arguments: [String], of program: String, among paths: [[String]]) -> String? {
         var path: [String] = []
+        var isCorrected = false
         for word in arguments {
             let next = paths.filter { $0.count == path.count + 1 && $0.starts(with: path) }.compactMap(\.last)
-            guard !next.isEmpty, !word.hasPrefix("-"), word != "help" else { return nil }
-            guard next.contains(word) else {
-                let synonym = path.isEmpty ? synonyms[word.lowercased()] : nil
-                guard let meant = synonym ?? Suggestion.nearest(to: word, in: next) else { return nil }
-                return ([program] + path + [meant]).joined(separator: " ")
+            guard !next.isEmpty, !word.hasPrefix("-"), word != "help" else { break }
+            if next.contains(word) {
+                path.append(word)
+                continue
             }
-            path.append(word)
+            let synonym = path.isEmpty ? synonyms[word.lowercased()] : nil
+            guard let meant = synonym ?? Suggestion.nearest(to: word, in: next) else { break }
+            // The words behind it may be those of the command that was meant.
+            path += meant.split(separator: " ").map(String.init)
+            isCorrected = true
         }
-        return nil
+        return isCorrected ? ([program] + path).joined(separator: " ") : nil
     }
 }

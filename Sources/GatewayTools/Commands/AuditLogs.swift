@@ -45,8 +45,17 @@ struct LocalAuditLog: Sendable {
             let none = lines.filter.request == nil ? "no matching events" : nil
             let note = lines.filter.noteOnEvents(usage: settings?.plan.audit.usage) ?? none
             if let note { Console.writeError("\(note)\n") }
+            try await noteBeginning(filter)
         }
         return count != 0
+    }
+
+    /// Says on standard error that a filter means a time before the log begins.
+    func noteBeginning(_ filter: AuditFilter) async throws(CommandFailure) {
+        guard let until = filter.until else { return }
+        let beginning = try await Self.reading { try await AuditReader(path: path).beginning() } ?? nil
+        guard let beginning, until.rfc3339 <= beginning else { return }
+        Console.writeError("the log begins at \(LogText.clean(beginning)): it cannot tell what happened before\n")
     }
 
     /// The requests of `audit.usage: request`.

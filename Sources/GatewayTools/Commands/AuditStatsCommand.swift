@@ -70,6 +70,7 @@ struct AuditStatsCommand: AsyncParsableCommand {
             try await log.names().require(client: client, credential: credential)
             // The log names no upstreams, and the same route had another one once: what it has now is what people know.
             let upstreams = grouping == .upstream ? try log.configured().plan.names.upstreams : [:]
+            try await log.noteBeginning(filter)
             text = try await LocalAuditLog.reading {
                 let reader = AuditReader(path: log.path)
                 guard let grouping else { return try self.text(of: await reader.stats(filter)) }

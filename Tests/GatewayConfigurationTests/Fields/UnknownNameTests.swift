@@ -44,7 +44,13 @@ struct CommandSuggestionTests {
     @Test(arguments: [
         (["statsu"], "authgateway status"),
         (["chek", "--json"], "authgateway check"),
+        (["chekc"], "authgateway check"),
         (["audit", "tial"], "authgateway audit tail"),
+        (["audti", "tail"], "authgateway audit tail"),
+        (["audti", "tial", "-f"], "authgateway audit tail"),
+        (["audti", "frob"], "authgateway audit"),
+        (["audti", "--path", "tail"], "authgateway audit"),
+        (["logs", "query"], "authgateway audit tail"),
         (["validate"], "authgateway check"),
         (["start"], "authgateway run"),
         (["explain", "limits"], "authgateway config explain"),
