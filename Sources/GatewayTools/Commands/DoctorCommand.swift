@@ -32,8 +32,8 @@ struct DoctorCommand: AsyncParsableCommand {
             tokens to fetch, it looks at those for which there is time. With --all it
             looks at every one.
 
-            With --offline nothing is sent to another machine. Programs that print secrets of the
-            configuration run all the same.
+            With --offline nothing is sent to another machine. Programs that print secrets
+            of the configuration run all the same.
 
             Exit code 1 when there is an error.
             """
