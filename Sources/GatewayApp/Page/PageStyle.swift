@@ -79,7 +79,8 @@ enum PageStyle {
           font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
         .explain .token { flex: 0 1 10rem; }
         .explain button { min-height: 2.5rem; font-weight: 600; }
-        .explain input::placeholder { color: var(--soft); opacity: 1; font: 15px system-ui, "Segoe UI", "Noto Sans", sans-serif; }
+        .explain input::placeholder { color: var(--soft); opacity: 1;
+          font-family: system-ui, "Segoe UI", "Noto Sans", sans-serif; }
         #answer > * { margin-top: .5rem; } #answer pre { overflow-x: auto; margin-bottom: 0; }
         .need { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem 1.5rem; background: var(--card);
           border: 1px solid var(--line); border-left: 4px solid var(--warn-fill); border-radius: 12px;
@@ -198,6 +199,7 @@ enum PageStyle {
         @media (max-width: 30rem) {
           body { padding: 1rem .9rem 2rem; }
           .about { margin-left: 0; }
+          .explain input::placeholder { font-size: .75rem; }
           .need .actions, .need .command { width: 100%; }
           .need .command { justify-content: space-between; }
           .inside { padding-left: 1rem; } .inside dt { line-height: 1.45; }
