@@ -98,7 +98,15 @@ struct YAMLLoaderTests {
         Refusal("a: *b\n", "no anchor &b is defined before this alias", 1, 4),
         Refusal("? [a]\n: b\n", "a key must be a plain word, not a list, a mapping or an alias", 1, 3),
         Refusal("~: b\n", "a key must not be empty", 1, 1),
-        Refusal("a: b: c\n", "a \":\" is not expected here; put the value in quotes, or check the indentation", 1, 5),
+        Refusal(
+            "a: b: c\n",
+            """
+            a ":" is not expected here; put the value in quotes, check the indentation, or put a space after the ":" of \
+            the line above
+            """,
+            1,
+            5
+        ),
         Refusal("a: @b\n", "a value cannot begin with \"@\"; put it in quotes", 1, 4),
     ])
     func whatCannotBeReadIsRefusedWithItsPlace(_ refusal: Refusal) {

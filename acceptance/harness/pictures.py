@@ -1,5 +1,6 @@
 """Writes the pictures of README.md from a gateway that runs: docs/images/terminal.svg and docs/images/status.png.
-Run it after the status page or the shown commands have changed, and look at the result:
+Run it after the status page or the shown commands have changed, on a quiet machine, and look at the result. It takes 7 minutes:
+a day passes for the gateway.
 
 AUTHGATEWAY_BINARY=… python acceptance/harness/pictures.py
 """
@@ -7,15 +8,20 @@ AUTHGATEWAY_BINARY=… python acceptance/harness/pictures.py
 import html
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
+import time
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from harness import processes
 from harness.browser import Browser
+from harness.clock import FalseClock
 from harness.gateway import BINARY, ROOT
+from harness.libraries import shared_library
 
 IMAGES = ROOT / "docs/images"
 #: What stands in the place of the ports of one run.
@@ -63,10 +69,10 @@ class Stage:
         config = self.folder / "gateway.yaml"
         config.write_text(self.with_ports(config.read_text(encoding="utf-8")), encoding="utf-8")
 
-    def start(self):
+    def start(self, *options, environment=None):
         self.process = subprocess.Popen(
-            [BINARY, "run", "--sandbox"],
-            cwd=self.folder, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [BINARY, "run", "--sandbox", *options],
+            cwd=self.folder, env={**self.environment, **(environment or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         processes.wait_until(lambda: processes.is_listening(int(self.ports[PROXY])), 20, "it listens")
 
@@ -74,8 +80,12 @@ class Stage:
         return self
 
     def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
         if self.process:
             processes.end(self.process)
+        self.process = None
 
     def with_ports(self, text):
         for shown, real in self.ports.items():
@@ -168,25 +178,65 @@ routes:
   billing: {upstream: "${SANDBOX_UPSTREAM_URL}", auth: billing}
 """
 TOKENS = {"CLIENT_TOKEN": "token-of-the-laptop-1234", "AGENT_TOKEN": "token-of-the-agent-12345"}
-SIZE = 1180, 930
+SIZE = 1180, 1390
+#: How much faster a day passes, and how many hours of it.
+PACE, HOURS = 300, 23
+#: The calls of a token server fail from one hour to the other; the service accepts the key of billing until the hour of the last.
+FAILING, REVOKED, REPLACED = (9, 10.5), (5, 14), 17
+
+
+def past_day(stage, key, laptop, agent):
+    """Tokens come and go, one server fails for a while, a service forgets its tokens, and a key is replaced by a wrong one."""
+    clock = FalseClock(shared_library(stage.folder, "false_clock.c"), stage.folder)
+    clock.set(f"-{HOURS}h", PACE)
+    stage.start("--token-lifetime", "5400", environment=clock.all_time)
+    start, done = time.monotonic(), set()
+
+    def once(hour, act):
+        if hour not in done and time.monotonic() - start >= hour * 3600 / PACE:
+            done.add(hour)
+            act()
+
+    def switch(route, text):
+        stage.request(f"/{route}/_sandbox/switches", laptop, "-d", f"'{text}'")
+
+    def replace_key():
+        key.write_text("not-the-key", encoding="ascii")
+        stage.run("authgateway reload 2>&1")
+
+    while time.monotonic() - start < HOURS * 3600 / PACE:
+        for path in ("/box/2.0/users/me", "/reports/echo", "/openai/echo", "/billing/echo"):
+            stage.request(path, agent)
+        once(FAILING[0], lambda: switch("openai", '{"origin": "oauth", "token_status": 503}'))
+        once(FAILING[1], lambda: switch("openai", '{"origin": "oauth", "token_status": null}'))
+        for hour in REVOKED:
+            once(hour, lambda: switch("box", '{"revoke_access": true}'))
+        once(REPLACED, replace_key)
+        time.sleep(1)
+    stage.stop()
 
 
 def status_page(stage, path):
-    """The status page after some requests. The service refuses one key, and has revoked a token."""
-    (stage.folder / "billing.key").touch(mode=0o600)
-    (stage.folder / "billing.key").write_text("not-the-key", encoding="ascii")
+    """The status page after a day and some minutes. The service refuses one key, and has revoked tokens."""
+    key = stage.folder / "billing.key"
+    key.touch(mode=0o600)
+    key.write_text("sandbox-upstream-token", encoding="ascii")
     (stage.folder / "sandbox.yaml").write_text(SERVICES, encoding="utf-8")
-    stage.start()
+    config = stage.folder / "gateway.yaml"
+    start, _, _ = config.read_text(encoding="utf-8").partition("\nroutes:\n")
+    config.write_text(start + "\n", encoding="utf-8")
     laptop, agent = (f"-H 'Proxy-Authorization: Bearer {token}'" for token in TOKENS.values())
-    for _ in range(5):
-        stage.request("/openai/echo", agent)
-        stage.request("/openai/echo", laptop)
+    past_day(stage, key, laptop, agent)
+    stage.start()
+    end = time.monotonic() + 100
+    while time.monotonic() < end:
+        for client in (agent, laptop):
+            stage.request("/openai/echo", client)
+            stage.request("/openai/slow?ms=40", client)
         stage.request("/box/2.0/users/me", laptop)
-    for _ in range(6):
+        stage.request("/reports/echo", laptop)
         stage.request("/billing/echo", agent)
-    stage.request("/reports/echo", laptop)
-    stage.request("/box/_sandbox/switches", laptop, "-d", "'{\"revoke_access\": true}'")
-    stage.request("/box/2.0/users/me", agent)
+        time.sleep(2)
     stage.run("sleep 1.5")
     browser = Browser(stage.folder)
     try:
@@ -196,8 +246,42 @@ def status_page(stage, path):
         browser.until("document.readyState === 'complete' && document.body.innerText.includes('box-service')")
         stage.run("sleep 1.5")
         browser.picture(path, SIZE)
+        path.write_bytes(smaller(path.read_bytes()))
     finally:
         browser.stop()
+
+
+def smaller(png):
+    """The same picture in fewer bytes: large areas of one colour compress best as they are, without the filters of PNG (RFC 2083)."""
+    parts, at = [], 8
+    while at < len(png):
+        (length,) = struct.unpack_from(">I", png, at)
+        parts.append((png[at + 4 : at + 8], png[at + 8 : at + 8 + length]))
+        at += 12 + length
+    width, height, depth, kind = struct.unpack_from(">IIBB", dict(parts)[b"IHDR"])
+    assert depth == 8 and kind in (2, 6), "RGB, with or without alpha"
+    step = 3 if kind == 2 else 4
+    lines = zlib.decompress(b"".join(data for name, data in parts if name == b"IDAT"))
+    above, plain = bytearray(width * step), bytearray()
+    for start in range(0, len(lines), width * step + 1):
+        row = bytearray(lines[start + 1 : start + 1 + width * step])
+        for place in range(len(row)):
+            left, corner = (row[place - step], above[place - step]) if place >= step else (0, 0)
+            guess = [0, left, above[place], (left + above[place]) // 2, nearest(left, above[place], corner)][lines[start]]
+            row[place] = (row[place] + guess) & 255
+        plain += b"\0" + row
+        above = row
+    assert len(plain) == height * (width * step + 1)
+    packed = [(b"IHDR", dict(parts)[b"IHDR"]), (b"IDAT", zlib.compress(plain, 9)), (b"IEND", b"")]
+    return png[:8] + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in packed
+    )
+
+
+def nearest(left, up, corner):
+    """Paeth's predictor."""
+    guess = left + up - corner
+    return min((left, up, corner), key=lambda value: abs(guess - value))
 
 
 def main():

@@ -67,7 +67,11 @@ enum AdminResponse {
         return (try? encoder.encode(value)).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    static var noSuchPage: Response { problem(GatewayProblem(.noRoute, "There is no such page here.")) }
+    static var noSuchPage: Response {
+        let detail =
+            "This is the admin listener, and it has no such page. Send requests for a route to a proxy listener."
+        return problem(GatewayProblem(.noRoute, detail))
+    }
 
     /// RFC 9457. Fixed text, names from the configuration and allow-listed codes only.
     ///

@@ -186,7 +186,10 @@ package enum EndpointRule {
         default:
             return finding(
                 "the TLS handshake failed",
-                "The gateway needs TLS 1.2 or newer, and the server may need a client certificate. See what it says."
+                """
+                If the server speaks plain HTTP on this port, write http:// instead. Otherwise see what it says: the gateway needs TLS \
+                1.2 or newer, and the server may need a client certificate.
+                """
             )
         }
     }

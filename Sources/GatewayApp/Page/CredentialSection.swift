@@ -156,7 +156,7 @@ private struct CredentialRow {
         """
         <details class="entry" id="c-\(PercentEncoding.encode(name))">
         <summary class="line">
-        <span class="name"><strong>\(name)</strong> <span class="soft">\(strategy) · \(use)</span></span>
+        <span class="name"><strong>\(name)</strong> <span class="soft">\(HTML.breakable(strategy)) · \(use)</span></span>
         \(strip.svg)\(HTML.spoken(strip.words))
         <span class="state"><strong class="word \(mark.rawValue)">\(word)</strong> <span class="soft">\(progress)</span></span>
         <span class="next soft">\(next)</span>
@@ -273,7 +273,8 @@ private struct CredentialDetails {
             text.hasPrefix("authgateway ")
                 ? "<p>\(HTML.command(text, label: "the command for \(row.name)"))</p>" : "<p>\(text)</p>"
         }
-        return "<p><strong>\(reason)</strong>\(said) \(token.failing?.remedy)</p>\(command)"
+        return
+            "<p><strong>\(PageText.sentence(reason, now: row.now))</strong>\(said) \(token.failing?.remedy)</p>\(command)"
     }
 
     private var facts: [HTML] {

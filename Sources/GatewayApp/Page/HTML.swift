@@ -59,6 +59,12 @@ extension HTML {
         }
     }
 
+    /// A name that may be broken behind its underscores: `oauth2_authorization_code` in a narrow column.
+    static func breakable(_ name: String) -> HTML {
+        name.split(separator: "_", omittingEmptySubsequences: false).map(String.init)
+            .reduce(nil as HTML?) { start, part in start.map { "\($0)_<wbr>\(part)" } ?? "\(part)" } ?? .empty
+    }
+
     /// A command as code, anything else as text.
     static func words(_ text: String) -> HTML {
         text.hasPrefix("authgateway ") ? "<code>\(text)</code>" : "\(text)"
@@ -102,6 +108,16 @@ enum PageText {
                 "\(Int(text.dropFirst(8).prefix(2)) ?? 0) \(month(text)) \(clock.prefix(5)) UTC"
             }
         return "<time datetime=\"\(text)\" data-style=\"\(style.rawValue)\" title=\"\(text)\">\(shown)</time>"
+    }
+
+    /// A sentence; the times in it are shown as ``time(_:now:style:)`` shows them.
+    static func sentence(_ text: String, now: UnixTime) -> HTML {
+        text.split(separator: " ", omittingEmptySubsequences: false).map { word -> HTML in
+            let end = word.lastIndex(of: "Z").map { word.index(after: $0) } ?? word.startIndex
+            let stamp = String(word[..<end])
+            guard stamp.utf8.count >= 20, UnixTime(rfc3339: stamp) != nil else { return "\(String(word))" }
+            return "\(time(stamp, now: now))\(String(word[end...]))"
+        }.reduce(nil as HTML?) { start, word in start.map { "\($0) \(word)" } ?? word } ?? .empty
     }
 
     enum TimeStyle: String {

@@ -79,7 +79,8 @@ enum PageStyle {
           font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
         .explain .token { flex: 0 1 10rem; }
         .explain button { min-height: 2.5rem; font-weight: 600; }
-        .explain input::placeholder { color: var(--soft); opacity: 1; }
+        .explain input::placeholder { color: var(--soft); opacity: 1;
+          font-family: system-ui, "Segoe UI", "Noto Sans", sans-serif; }
         #answer > * { margin-top: .5rem; } #answer pre { overflow-x: auto; margin-bottom: 0; }
         .need { display: flex; flex-wrap: wrap; align-items: center; gap: .75rem 1.5rem; background: var(--card);
           border: 1px solid var(--line); border-left: 4px solid var(--warn-fill); border-radius: 12px;
@@ -103,6 +104,7 @@ enum PageStyle {
         .route .name { display: grid; grid-template-columns: max-content minmax(0, 1fr); align-items: baseline; }
         .route .text, .upstream, .credential { overflow-wrap: anywhere; }
         .note { grid-column: 2; font-size: .8125rem; color: var(--warn); overflow-wrap: anywhere; }
+        .note > span { display: inline-block; }
         .inside { padding: .25rem 1rem 1rem 2.2rem; }
         .inside dt { line-height: 1.9; }
         .hour { display: block; width: 7.5rem; height: 1.9rem; }
@@ -197,6 +199,7 @@ enum PageStyle {
         @media (max-width: 30rem) {
           body { padding: 1rem .9rem 2rem; }
           .about { margin-left: 0; }
+          .explain input::placeholder { font-size: .75rem; }
           .need .actions, .need .command { width: 100%; }
           .need .command { justify-content: space-between; }
           .inside { padding-left: 1rem; } .inside dt { line-height: 1.45; }

@@ -62,7 +62,9 @@ struct RouteSection {
 
     private func note(of route: RouteStatus) -> HTML? {
         let notes = notes(of: route)
-        return notes.isEmpty ? nil : "<span class=\"note\">\(notes.joined(separator: " · "))</span>"
+        let parts = notes.map { "<span>\($0)</span>" as HTML }
+        guard let first = parts.first else { return nil }
+        return "<span class=\"note\">\(parts.dropFirst().reduce(first) { "\($0) · \($1)" })</span>"
     }
 
     /// What is odd.

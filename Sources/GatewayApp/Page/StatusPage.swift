@@ -145,7 +145,7 @@ private struct NeedsSection {
         """
         <article class="need \(item.severity == .failing ? "bad" : "warn")">
         <div><h3>\(item.title)</h3>
-        <p>\(item.text) \(facts(of: item))</p></div>
+        <p>\(PageText.sentence(item.text, now: now)) \(facts(of: item))</p></div>
         \(actions(of: item))
         </article>
         """

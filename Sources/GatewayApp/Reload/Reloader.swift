@@ -266,13 +266,13 @@ package final class Reloader: Service {
         return TokenEvent(at: parts.clock.now().wall, name: .configLoaded, trigger: .reload, detail: detail)
     }
 
-    /// The first line, and how many more problems there are. Only the line of a problem names a place and `error`; what follows it is
-    /// indented.
+    /// The first error, and how many more there are; a warning may stand before it. Only the line of a problem names a place and
+    /// `error`; what follows it is indented.
     static func firstProblem(in problems: String) -> String {
         let lines = problems.split(separator: "\n")
-        guard let first = lines.first else { return "unknown" }
-        let more = lines.dropFirst().count { !$0.hasPrefix(" ") && $0.contains(": error: ") }
-        return more == 0 ? String(first) : "\(first) (and \(more) more)"
+        let errors = lines.filter { !$0.hasPrefix(" ") && $0.contains(": error: ") }
+        guard let first = errors.first ?? lines.first else { return "unknown" }
+        return errors.count > 1 ? "\(first) (and \(errors.count - 1) more)" : String(first)
     }
 
     private func announce(_ report: ReloadReport) async -> ReloadReport {

@@ -179,7 +179,10 @@ extension YAMLSyntaxError {
             "found a tab character where an indentation space is expected":
             return "a tab cannot indent; use spaces"
         case "mapping values are not allowed in this context":
-            return "a \":\" is not expected here; put the value in quotes, or check the indentation"
+            return """
+                a ":" is not expected here; put the value in quotes, check the indentation, or put a space after the ":" of \
+                the line above
+                """
         case "block sequence entries are not allowed in this context":
             return "a \"- \" is not expected here; begin the list on a line of its own"
         case "did not find expected key": return "expected a key here; check the indentation and quotes of this line"

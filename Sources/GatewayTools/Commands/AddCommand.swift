@@ -14,7 +14,8 @@ struct AddCommand: AsyncParsableCommand {
               authgateway add github
               authgateway add openai --secret env:MY_OPENAI_KEY
               authgateway add okta campus --with domain=acme.okta.com
-              authgateway add box --with enterprise=12345 --secret BOX_CLIENT_SECRET=file:box.secret
+              authgateway add box --with enterprise=12345 \\
+                --secret BOX_CLIENT_SECRET=file:box.secret
 
             Adds a credential and the routes of a preset after the existing ones, and
             shows the difference. Comments and order stay. `authgateway presets` lists the

@@ -19,8 +19,8 @@ struct AuditCommand: ParsableCommand {
               authgateway audit verify
               authgateway audit query --all --since 1h --failed
 
-            With --all, query, export, who, stats and verify read the logs of all gateways that
-            share a token database (tokens.store: postgres). tail has no --all.
+            With --all, query, export, who, stats and verify read the logs of all gateways
+            that share a token database (tokens.store: postgres). tail has no --all.
             """,
         subcommands: [
             AuditTailCommand.self, AuditQueryCommand.self, AuditWhoCommand.self, AuditExportCommand.self,

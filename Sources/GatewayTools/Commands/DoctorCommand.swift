@@ -32,8 +32,8 @@ struct DoctorCommand: AsyncParsableCommand {
             tokens to fetch, it checks as many as it can in the time. With --all it checks
             every one.
 
-            With --offline nothing is sent to another machine. Programs that print secrets of the
-            configuration run all the same.
+            With --offline nothing is sent to another machine. Programs that print secrets
+            of the configuration run all the same.
 
             Exit code 1 when there is an error.
             """

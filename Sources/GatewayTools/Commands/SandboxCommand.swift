@@ -25,7 +25,7 @@ struct SandboxCommand: AsyncParsableCommand {
         abstract: "Run local authorization servers and upstreams to try things against, until a signal.",
         discussion: """
             Examples:
-              authgateway sandbox                            print SANDBOX_ variables, serve
+              authgateway sandbox                            print SANDBOX_ variables
               authgateway sandbox --port 9100 --token-lifetime 5
               curl http://127.0.0.1:9100/_sandbox/state      what it has seen
             """

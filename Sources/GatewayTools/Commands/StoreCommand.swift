@@ -25,7 +25,8 @@ struct StoreMigrateCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway store migrate
-              PGPASSWORD=… authgateway store migrate --url postgresql://owner@db.example.com/authgateway
+              PGPASSWORD=… authgateway store migrate \\
+                --url postgresql://owner@db.example.com/authgateway
 
             The first gateway on an empty database makes the tables itself, if its role
             may. With this command, a role of the owner makes them, so that gateways need

@@ -52,6 +52,10 @@ struct AttentionTests {
         let two = one + "g.yaml:4:1: error: unknown key \"c\"\n    4 | c: \": error: \"\n"
         #expect(Reloader.firstProblem(in: one) == "g.yaml:3:1: error: unknown key \"a\"")
         #expect(Reloader.firstProblem(in: two) == "g.yaml:3:1: error: unknown key \"a\" (and 1 more)")
+        let warned = "g.yaml:2:1: warning: a secret in plain text\n    2 | x: y\n"
+        #expect(Reloader.firstProblem(in: warned + one) == "g.yaml:3:1: error: unknown key \"a\"")
+        #expect(Reloader.firstProblem(in: warned + two) == "g.yaml:3:1: error: unknown key \"a\" (and 1 more)")
+        #expect(Reloader.firstProblem(in: "the port is in use\n") == "the port is in use")
         #expect(Reloader.firstProblem(in: "") == "unknown")
     }
 
