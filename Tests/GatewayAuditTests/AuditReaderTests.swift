@@ -55,7 +55,7 @@ struct AuditReaderTests {
     @Test func aRequestIsFoundByItsIDByTheClientsAndAmongThoseThatARowCounts() async throws {
         let log = try fixture.open()
         func event(_ id: String, client: String? = nil, counts ids: String? = nil) -> TokenEvent {
-            var event = fixture.event()
+            var event = fixture.event(ids == nil ? .acquired : .requestFailed)
             event.demand = CredentialRequest(route: "files", client: nil, requestID: id, clientRequestID: client)
             event.detail["requests"] = ids
             return event

@@ -26,7 +26,7 @@ struct SharedAuditQueryTests {
         }
         log.clock.advance(by: .seconds(60))
         for (id, client, counted) in [("k-1", "mine", nil), ("k-2", "a\"b", nil), ("k-3", nil, "k-4 k-5 k-66")] {
-            var event = log.event(.renewed, generation: 2)
+            var event = log.event(counted == nil ? .renewed : .requestFailed, generation: 2)
             event.demand = CredentialRequest(route: "mail", client: "phone", requestID: id, clientRequestID: client)
             event.detail["requests"] = counted
             try await file.record(event)

@@ -57,10 +57,10 @@ struct DeviceLoginTests {
 
     @Test(arguments: [
         (400, #"{"error":"invalid_client"}"#, "invalid_client, status 400"), (404, "", "status 404"),
-        (200, "{}", "holds no code"),
+        (200, "{}", "has no code"),
         (
             200, #"{"device_code":"D","user_code":"A\u001b[2J","verification_uri":"https://id.example.com"}"#,
-            "holds no code"
+            "has no code"
         ),
         (200, #"{"device_code":"D","user_code":"A","verification_uri":"http://id.example.com"}"#, "no https address"),
         (200, #"{"device_code":"D","user_code":"A","verification_uri":"javascript:alert(1)"}"#, "no https address"),

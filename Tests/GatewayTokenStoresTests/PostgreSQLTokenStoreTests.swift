@@ -237,14 +237,14 @@ struct PostgreSQLTokenStoreTests {
             try await second.replace(token(4), for: name)
             Issue.record("written")
         } catch {
-            #expect(error.reason.contains("takes no writes"), "\(error.reason)")
+            #expect(error.reason.contains("accepts no writes"), "\(error.reason)")
         }
         #expect(second.failure != nil)
         await second.look()
-        #expect(second.failure?.reason.contains("takes no writes") == true)
+        #expect(second.failure?.reason.contains("accepts no writes") == true)
         // A read says nothing of writes.
         #expect(try await second.load(name).token == token())
-        #expect(second.failure?.reason.contains("takes no writes") == true)
+        #expect(second.failure?.reason.contains("accepts no writes") == true)
         for _ in 0..<20 { await second.look() }
         #expect(second.connection.connections == 1, "a connection that has just begun is kept")
         try server.administrate("ALTER DATABASE \(database) SET default_transaction_read_only = off")

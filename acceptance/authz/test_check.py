@@ -37,7 +37,7 @@ def test_a_good_one_is_shown(tmp_path):
         ([without("token", "address") | {"unix": "./a.sock"}], ["does not authenticate its engine", "allow_users"]),
         ([without("address")], ["exactly one of address and unix"]),
         ([ENTRY | {"contract": "apache"}], ["expected one of envoy, nginx, forward_auth"]),
-        ([ENTRY | {"engine": "no name"}], ["a name has letters"]),
+        ([ENTRY | {"engine": "no name"}], ["a name has at most 64 letters"]),
         ([ENTRY | {"token": "short"}], ["fewer than 16 bytes"]),
         ([ENTRY | {"address": "192.0.2.1:8191"}], ["whole tokens would be sent in clear"]),
         ([ENTRY | {"path_prefix": "/authz"}], ["is for \"contract: envoy\""]),

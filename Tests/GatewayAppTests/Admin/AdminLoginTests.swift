@@ -84,7 +84,7 @@ struct AdminLoginTests {
         try await serving { port in
             let answer = try await post(path, port, form, token: nil)
             #expect(answer.status == .badRequest)
-            #expect(answer.text.contains("cannot be read"))
+            #expect(answer.text.contains("The form is not valid."))
             #expect(logins.answers == [])
         }
     }

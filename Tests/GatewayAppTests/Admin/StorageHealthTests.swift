@@ -53,7 +53,7 @@ struct StorageHealthTests {
         let (reasons, blocks) = health.troubles(.block, rotating: [])
         #expect(!blocks && reasons.count == 2)
         #expect(reasons[0] == "2 operator events have not reached the audit log yet")
-        #expect(reasons[1].contains("started again at 1970-01-01T00:00:00.000Z: rows up to 41 are lost"))
+        #expect(reasons[1].contains("created again at 1970-01-01T00:00:00.000Z: rows up to 41 are lost"))
     }
 
     @Test(arguments: [(false, AuditPlan.OnFailure.block), (true, .block), (true, .degrade)])

@@ -145,6 +145,9 @@ struct CredentialRuleTests {
         #expect(rejected.text.contains("rejected by an upstream, last at 2026-11-25T12:00:00.000Z, and never accepted"))
         #expect(rejected.remedy == "Check the environment variable MY_API_KEY (g.yaml:23).")
         key.lastAcceptedAt = "2026-11-25T11:00:00.000Z"
+        #expect(finding(.status(key)).level == .warning)
+        #expect(finding(.status(key)).text.contains("last accepted it at 2026-11-25T11:00:00.000Z"))
+        key.lastAcceptedAt = "2026-11-25T13:00:00.000Z"
         #expect(finding(.status(key)).level == .ok)
     }
 

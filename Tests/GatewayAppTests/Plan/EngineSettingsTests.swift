@@ -52,7 +52,10 @@ struct EngineSettingsTests {
         ("address: \"127.0.0.1:8080\", \(entry)", "two listeners have this address"),
         ("address: \"127.0.0.1:8081\", \(entry)", "the admin listener has this address too"),
         ("address: \"127.0.0.1:1\", engine: edge, contract: apache, token: 0123456789abcdef", "expected one of envoy"),
-        ("address: \"127.0.0.1:1\", engine: a b, contract: nginx, token: 0123456789abcdef", "a name has letters"),
+        (
+            "address: \"127.0.0.1:1\", engine: a b, contract: nginx, token: 0123456789abcdef",
+            "a name has at most 64 letters"
+        ),
         ("address: \"127.0.0.1:1\", engine: edge, contract: nginx, token: short", "fewer than 16 bytes"),
         ("address: \"127.0.0.1:1\", path_prefix: /a, \(entry)", "is for \"contract: envoy\""),
         ("address: \"127.0.0.1:1\", certificates: [a.example], \(entry)", "is for addresses with tls.client_ca"),

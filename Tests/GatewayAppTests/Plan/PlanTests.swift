@@ -327,7 +327,7 @@ struct PlanTests {
 
     @Test(arguments: [
         ("rejected_when: {}", "rejected_when: needs at least one of status, location and body"),
-        ("rejected_when: {status: [200, 302]}", "rejected_when.status: would reject every such response"),
+        ("rejected_when: {status: [200, 302]}", "rejected_when.status: would match every such response"),
         ("rejected_when: {status: [500]}", "expected a status between 200 and 499"),
         ("rejected_when: {location: login}", "rejected_when.location: expected the beginning of a URL"),
         ("rejected_when: {location: \"/login?next=\"}", "rejected_when.location: expected the beginning of a URL"),

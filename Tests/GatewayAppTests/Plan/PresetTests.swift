@@ -126,9 +126,9 @@ struct PresetTests {
         ("{preset: okta}", "the preset okta needs \"domain\": The domain of the organization"),
         ("{preset: okta, with: {domain: x.com, pth: x}}", "no parameter \"pth\"; did you mean \"path\"?"),
         ("{preset: okta, with: {domain: \"a b\"}}", "must contain only visible ASCII characters, without spaces"),
-        ("{preset: okta, with: {domain: \"https://x.com\"}}", "credentials.okta.with.domain: must be a host alone"),
-        ("{preset: okta, with: {domain: x.com/a}}", "credentials.okta.with.domain: must be a host alone"),
-        ("{preset: okta, with: {domain: [x]}}", "expected a text, found a sequence"),
+        ("{preset: okta, with: {domain: \"https://x.com\"}}", "credentials.okta.with.domain: must be only a host"),
+        ("{preset: okta, with: {domain: x.com/a}}", "credentials.okta.with.domain: must be only a host"),
+        ("{preset: okta, with: {domain: [x]}}", "expected a string, found a sequence"),
         ("{preset: okta, with: x}", "expected a mapping of parameters"),
         (
             "{preset: okta, with: {domain: x.com}, strategy: bearer}",

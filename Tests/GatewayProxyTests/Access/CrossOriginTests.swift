@@ -77,7 +77,7 @@ struct CrossOriginTests {
         var isTLS = false
         var isAdmitted = true
         /// In the refusal.
-        var words = "of another origin"
+        var words = "another origin"
     }
 
     @Test(arguments: [

@@ -85,7 +85,8 @@ struct DescriptorSharesTests {
         let problem = try #require(
             Self.shares(limit, connections: 1_000_000, upstreamLimit: upstreamLimit, loops: 8).problem
         )
-        let numbers = problem.matches(of: /to (?:at most )?([0-9]+)/).compactMap { Int($0.output.1) }
+        let advice = problem.suffix(from: try #require(problem.firstRange(of: "Raise")).lowerBound)
+        let numbers = advice.matches(of: /to (?:at most )?([0-9]+)/).compactMap { Int($0.output.1) }
         let (needed, most) = (try #require(numbers.first), try #require(numbers.last))
         #expect(numbers.count == 2)
         func refusal(_ limit: Int, _ connections: Int) -> String? {
