@@ -136,7 +136,7 @@ def test_a_read_only_database_is_named_and_used_again(authority, start_gateway, 
     log_in(gateway)
     database.sql("alter database tokens set default_transaction_read_only = on")
     database.sql("select pg_terminate_backend(pid) from pg_stat_activity where datname = 'tokens'")
-    wait_until(lambda: "takes no writes" in trouble(gateway), 30, lambda: trouble(gateway))
+    wait_until(lambda: "accepts no writes" in trouble(gateway), 30, lambda: trouble(gateway))
     assert works(gateway)
     database.sql("alter database tokens set default_transaction_read_only = off")
     wait_until(lambda: "the token store" not in trouble(gateway), 30, lambda: trouble(gateway))
