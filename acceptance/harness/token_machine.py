@@ -30,6 +30,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from . import known, model, processes, seeds
 from .configs import BOX, DUKE
 from .gateway import Gateway
+from .sandbox import Sandbox
 
 SUBJECTS = {"enterprise": "${SANDBOX_BOX_ENTERPRISE_ID}", "user": "${SANDBOX_BOX_USER_ID}"}
 OAUTH_CLIENT = {"client_id": "${SANDBOX_OAUTH_CLIENT_ID}", "client_secret": {"env": "SANDBOX_OAUTH_CLIENT_SECRET"}}
@@ -822,12 +823,23 @@ class Tokens(Timed, RuleBasedStateMachine):
         shutil.rmtree(self.gateway.folder)
 
 
-def explore(sandbox, folder, seconds):
+def explore(folder, seconds):
     seconds = float(os.environ.get("AUTHGATEWAY_STATEFUL_SECONDS", seconds))
-    run_for(seconds, type("Machine", (Tokens,), {"sandbox": sandbox, "folder": folder}))
+    Machine = type("Machine", (Tokens,), {"folder": folder})
+
+    @contextlib.contextmanager
+    def fresh_sandbox():
+        """One for each round: the tokens that a sandbox gives away at its start live for an hour."""
+        Machine.sandbox = Sandbox(folder)
+        try:
+            yield
+        finally:
+            Machine.sandbox.stop()
+
+    run_for(seconds, Machine, fresh_sandbox)
 
 
-def run_for(seconds, Machine):
+def run_for(seconds, Machine, around=contextlib.nullcontext):
     """Runs examples, with one seed after the other, until the time is over; or only those of the given seed.
 
     An example whose steps depend on anything but its seed fails: then its seed repeats nothing.
@@ -851,7 +863,8 @@ def run_for(seconds, Machine):
         else:
             seed = seeds.choose()
         try:
-            run_state_machine_as_test(hypothesis.seed(seed)(Machine), settings=settings)
+            with around():
+                run_state_machine_as_test(hypothesis.seed(seed)(Machine), settings=settings)
         except TimeIsOver:
             break
         if is_repeated:

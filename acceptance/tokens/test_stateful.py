@@ -64,15 +64,15 @@ def test_a_password_brings_the_next_token_however_the_refresh_token_is_refused(w
 @pytest.mark.slow
 @pytest.mark.seeded
 @pytest.mark.timeout(600)
-def test_a_minute_of_steps_in_any_order(sandbox_process, tmp_path):
-    explore(sandbox_process, tmp_path, 50)
+def test_a_minute_of_steps_in_any_order(tmp_path):
+    explore(tmp_path, 50)
 
 
 @pytest.mark.soak
 @pytest.mark.seeded
 @pytest.mark.timeout(4500)
-def test_an_hour_of_steps_in_any_order(sandbox_process, tmp_path):
-    explore(sandbox_process, tmp_path, 3600)
+def test_an_hour_of_steps_in_any_order(tmp_path):
+    explore(tmp_path, 3600)
 
 
 # MARK: What such a run proves
