@@ -110,7 +110,10 @@ package struct AdminAPI: Sendable {
     package let clear = onToken(
         "clear",
         .clear,
-        AdminButton(use: .token, summary: "Forget the token here and in the store, without telling the authorization server.")
+        AdminButton(
+            use: .token,
+            summary: "Forget the token here and in the store, without telling the authorization server."
+        )
     )
 
     package let lock = onCredential(
