@@ -8,7 +8,7 @@ package struct KeyRotationReport: Hashable, Sendable, Codable {
     package var file: String
 }
 
-/// What the gateway says to a copy of its state.
+/// The answer to a backup that was recorded.
 package struct BackupNote: Hashable, Sendable, Codable {
     /// Which gateway it is, as the audit log names it.
     package var instance: String

@@ -69,7 +69,7 @@ package final class LivePlan: Sendable {
 
 /// Tells one configuration of an installation from another.
 ///
-/// It is made for the first who asks. With many routes that takes as long as the rest of a reload.
+/// Created on first use: with many routes that takes as long as the rest of a reload.
 final class PlanFingerprint: Sendable {
     private let plan: Plan
     private let digest: @Sendable (PlanDefinitions) -> String

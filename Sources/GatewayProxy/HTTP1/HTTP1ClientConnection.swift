@@ -127,7 +127,7 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     private var unfinishedHead = UnfinishedHead()
     private var places = ConnectionPlaces()
 
-    // What can be so in any phase.
+    // State that is independent of the phase.
 
     private var clientHasClosedOutput = false
     /// The client takes more: what is on its way to it is below the high-water mark.
@@ -833,7 +833,7 @@ extension HTTP1ClientConnection {
         return HTTP2FrameReader.beginsPreface(bytes.readableBytesUInt8Span)
     }
 
-    /// The TLS handshake is over. Only now it is known in which version of HTTP a client that is one too many can be refused.
+    /// The TLS handshake is over. Only now it is known in which version of HTTP a client over the connection limit can be refused.
     private func agreed(onHTTP2: Bool) {
         switch phase {
         case .handshake:
@@ -1048,7 +1048,7 @@ extension HTTP1ClientConnection {
             return isEstablished ? closeNow() : refuse(problem, refusal)
         }
         phase = .dialling
-        // The answer of the dialler comes before.
+        // The dialer answers earlier.
         setDeadline(timeouts.connect + timeouts.linger)
         let tunnel = ConnectTunnel(to: destination, of: self, countedBy: usage, isEstablished: isEstablished)
         TunnelDialer(to: destination, of: configuration.worker, under: shared)
@@ -1227,7 +1227,7 @@ extension HTTP1ClientConnection {
         if clientHasClosedOutput { writer.closeAtOnce() }
     }
 
-    /// Ends the connection in a way that no client takes for a good end; what it has not taken yet is lost.
+    /// Ends the connection so that clients see a failure; what they have not taken yet is lost.
     private func reset() {
         becomeClosed(byReset: true)
         cancelDeadline()

@@ -9,7 +9,7 @@ package struct Limits: Hashable, Sendable {
     package var headerTimeout: Duration = .seconds(10)
     /// The longest silence while a request body is expected.
     var bodyIdleTimeout: Duration = .seconds(30)
-    /// The body of a request, without the framing of chunks; nil where none is too long.
+    /// The body of a request, without the framing of chunks; nil: no limit.
     package var requestBodyBytes: Int?
     /// Memory per request held so that a 401 can be replayed.
     package var replayBodyBytes = 64 << 10

@@ -23,7 +23,7 @@ final class WorkerConfiguration {
     static let maximumChosen = 256
     /// By index into ``ProxyShared/targets``; made with the first request, too.
     private var pools: [UpstreamPool?]
-    /// Whom engines have asked about.
+    /// Clients that engines have asked about.
     let engineClients = EngineClients()
 
     /// - Parameter old: Hands over the connections to upstreams that are reached as before.

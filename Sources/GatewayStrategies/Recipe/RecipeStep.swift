@@ -10,7 +10,7 @@ struct RecipeStep: Sendable {
 
         private static let ends: Set<String> = ["expires_in", "expires_at"]
 
-        /// nil when the answer does without it and may.
+        /// nil if it is optional and absent.
         func value(
             in reply: TokenReply,
             json: JSONValue?,

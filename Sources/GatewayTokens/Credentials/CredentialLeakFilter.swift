@@ -54,7 +54,7 @@ package struct CredentialLeakFilter: Sendable {
 
     // MARK: Anywhere in the value
 
-    /// Who encodes a URI more often than this hides something: the field is dropped.
+    /// More layers of encoding are suspicious: the field is dropped.
     static let maximumDecodings = 8
 
     private static func repeats(_ secret: [UInt8], in value: [UInt8]) -> Bool {

@@ -12,7 +12,7 @@ package protocol CredentialSource: AnyObject, Sendable {
     /// Whether a rejected credential can be replaced without a person.
     var isRenewable: Bool { get }
 
-    /// What there is to inject right now. Starts a renewal in the background when one is due.
+    /// The credential to inject now, if one is usable. Changes nothing and starts nothing.
     func current(at now: MonotonicTime) -> CredentialAnswer
 
     /// What ``wait(for:_:)`` would come to as far as that is known without asking anybody. Begins nothing.
