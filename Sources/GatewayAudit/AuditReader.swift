@@ -587,7 +587,9 @@ extension AuditReader {
     ) throws -> (rows: ArraySlice<Row>, isPartial: Bool, isCut: Bool) {
         let last = try Int64.fetchOne(database, sql: "SELECT max(id) FROM \(selection.table)") ?? 0
         let first = try Int64.fetchOne(database, sql: "SELECT min(id) FROM \(selection.table)") ?? 0
-        let start = last - Int64(newest)
+        // Someone may have changed the numbers in the file: a difference that is too large counts from the first.
+        let (difference, isTooLarge) = last.subtractingReportingOverflow(Int64(newest))
+        let start = isTooLarge ? .min : difference
         var selection = selection
         selection.condition.add("id >", .integer(start))
         selection.limit = limit + 1

@@ -98,6 +98,12 @@ struct ArchitectureTests {
         #expect(places == [])
     }
 
+    /// Its memory is its parent's, and the runtime still reads it when the parent may have given it away (see `SideBySide`).
+    @Test func noTaskLivesInTheMemoryOfAnother() throws {
+        let places = try tree.places(matching: #"\basync let\b"#)
+        #expect(places == [], "take SideBySide or a group of tasks")
+    }
+
     @Test func onlyTheCommandPrints() throws {
         let printing: Set = ["authgateway"]
         let places = try tree.places(in: { !printing.contains($0.target) }, matching: #"\b(print|debugPrint|dump)\("#)

@@ -79,6 +79,16 @@ struct AuditReaderTests {
         #expect(column == ["mine", nil, nil, "mine"])
     }
 
+    @Test func aRequestIsLookedForWhateverNumbersTheRowsHave() async throws {
+        let log = try fixture.open()
+        try await log.record(fixture.event())
+        await log.close()
+        try fixture.tamper("UPDATE token_events SET id = \(Int64.min + 1)")
+        let found = try await fixture.reader.request("r-1", newest: 10, limit: 10)
+        #expect(found.events.map(\.id) == [Int64.min + 1])
+        #expect(!found.isPartial)
+    }
+
     /// It is worked out from the detail, so whoever changes it changes what the chain covers.
     @Test func theClientsIDIsInTheChain() async throws {
         let log = try fixture.open()

@@ -38,15 +38,20 @@ struct Assembly: Sendable {
         let startedAt = clock.now().wall
         let broadcaster = EventBroadcaster()
         // Reads the authorities of the system while the storage waits for the disk.
-        async let contexts = UpstreamTLSContexts(of: plan.routes)
-        do throws(StateError) {
-            storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit")) {
-                broadcaster.publish($0.map(AuditEntry.init))
+        let (contexts, opened) = await SideBySide.results {
+            UpstreamTLSContexts(of: plan.routes)
+        } and: { () async -> Result<Storage, StateError> in
+            do throws(StateError) {
+                let storage = try await Storage(Storage.Places(plan), clock: clock, logger: options.logger("audit")) {
+                    broadcaster.publish($0.map(AuditEntry.init))
+                }
+                await storage.anchor?.compare()
+                return .success(storage)
+            } catch {
+                return .failure(error)
             }
-        } catch {
-            throw CommandFailure(error)
         }
-        await storage.anchor?.compare()
+        do throws(StateError) { storage = try opened.get() } catch { throw CommandFailure(error) }
         endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
         let turns = LoopTurns(loops: plan.workers.count)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count, metricsDelegate: turns)
@@ -121,7 +126,7 @@ struct Assembly: Sendable {
                 tokenUses: tokenUses,
                 jwts: jwts,
                 authority: storage.authority,
-                contexts: await contexts
+                contexts: contexts
             )
             self.proxy = proxy
             try await servers.bind(proxy)

@@ -93,9 +93,7 @@ final class FleetService: Service {
     }
 
     private func follow() async {
-        async let locks = parts.followLocks()
-        async let tokens = parts.followTokens()
-        let (followedLocks, followedTokens) = await (locks, tokens)
+        let (followedLocks, followedTokens) = await SideBySide.results(of: parts.followLocks, and: parts.followTokens)
         state.withLock { state in
             if let mark = followedLocks { state.acknowledgement.follow(.locks, upTo: mark) }
             if let mark = followedTokens { state.acknowledgement.follow(.tokens, upTo: mark) }

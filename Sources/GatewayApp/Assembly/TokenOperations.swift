@@ -129,10 +129,13 @@ struct TokenOperations {
         of name: String,
         recording record: @escaping @Sendable () async -> AuditError?
     ) async -> Result<String, GatewayProblem> {
-        async let recorded = Deadline.value(within: CredentialLocks.tellLimit, of: record)
-        let failure = await lockFailure(of: name)
+        let (recorded, failure) = await SideBySide.results {
+            await Deadline.value(within: CredentialLocks.tellLimit, of: record)
+        } and: {
+            await lockFailure(of: name)
+        }
         var note = ""
-        if let unrecorded = await recorded ?? Self.unconfirmed { note = " \(unrecorded.lateRecord)" }
+        if let unrecorded = recorded ?? Self.unconfirmed { note = " \(unrecorded.lateRecord)" }
         guard let failure else { return .success(note) }
         var problem = GatewayProblem(.internalError, failure.detail(of: name) + note)
         // The others are named as those that do not know it yet, where they do not.

@@ -61,9 +61,12 @@ package final class CredentialLocks: Sendable {
     func lock(_ name: String) async throws(LockFailure) {
         hold(name)
         // A disk that does not answer must not keep it from others.
-        async let untold = tell(of: name)
-        let unstored = await failure { () async throws(StateError) in try await store() }
-        let error = LockFailure(file: unstored, others: await untold)
+        let (untold, unstored) = await SideBySide.results {
+            await self.tell(of: name)
+        } and: {
+            await failure { () async throws(StateError) in try await store() }
+        }
+        let error = LockFailure(file: unstored, others: untold)
         guard error == LockFailure() else { throw error }
         // The file may still say that others do not know it. Then a restart would lock again what they have unlocked.
         await storeAgain()

@@ -157,10 +157,11 @@ package struct Storage: Sendable {
 
     /// Finds out how they are doing. A file that does not answer keeps no other from being looked at.
     func look() async {
-        async let audited: Void = audit.look()
-        async let locked: Void = locks.storeAgain()
-        await tokens.look()
-        _ = await (audited, locked)
+        await withDiscardingTaskGroup { tasks in
+            tasks.addTask { await audit.look() }
+            tasks.addTask { await locks.storeAgain() }
+            await self.tokens.look()
+        }
     }
 
     private static func installationKey(_ source: TokenPlan.Key) throws(StateError) -> InstallationKey {

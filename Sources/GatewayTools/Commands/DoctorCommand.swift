@@ -110,32 +110,43 @@ struct DoctorCommand: AsyncParsableCommand {
         progress?.step("Checking files, stores, servers and credentials", total: 6, unit: "parts")
         let lacksSecrets = unset != nil
         let offline = offline || lacksSecrets
-        // They take the longest, so they begin first.
-        async let endpoints = Self.done(self.endpoints(of: plan, unset), progress)
         let storage = StorageProbe(plan: plan)
-        async let local = Self.done(self.local(plan, running), progress)
         let isKeyUnknown = lacksSecrets && storage.needsSecrets
-        async let audit =
-            isKeyUnknown
-            ? Self.done([unknownKey(.audit, plan.audit.path)], progress)
-            : Self.done(bounded(.audit, plan.audit.path) { await storage.auditFindings() }, progress)
-        let store = await Deadline.value(within: Self.limit) {
-            () -> (findings: [DoctorFinding], reader: StoredTokenReader?) in
-            if isKeyUnknown { return ([unknownKey(.store, storage.storeName)], nil) }
-            return await storage.store(isOffline: offline)
+        return await withTaskGroup(of: (Part, [DoctorFinding]).self) { tasks in
+            // They take the longest, so they begin first.
+            tasks.addTask { (.endpoints, Self.done(await endpoints(of: plan, unset), progress)) }
+            tasks.addTask { (.local, Self.done(await local(plan, running), progress)) }
+            tasks.addTask {
+                let findings =
+                    isKeyUnknown
+                    ? [unknownKey(.audit, plan.audit.path)]
+                    : await bounded(.audit, plan.audit.path) { await storage.auditFindings() }
+                return (.audit, Self.done(findings, progress))
+            }
+            let store = await Deadline.value(within: Self.limit) {
+                () -> (findings: [DoctorFinding], reader: StoredTokenReader?) in
+                if isKeyUnknown { return ([unknownKey(.store, storage.storeName)], nil) }
+                return await storage.store(isOffline: offline)
+            }
+            progress?.add(1)
+            let credentials = CredentialProbe(
+                plan: plan,
+                running: running,
+                reader: store?.reader,
+                isOffline: offline,
+                triesAll: all
+            )
+            tasks.addTask { (.tokens, Self.done(await credentials.findings(), progress)) }
+            tasks.addTask { (.services, Self.done(offline ? [] : await services(of: plan), progress)) }
+            var found = [Part.store: store?.findings ?? [overdue(.store, storage.storeName)]]
+            for await (part, findings) in tasks { found[part] = findings }
+            return Part.allCases.flatMap { found[$0] ?? [] }
         }
-        progress?.add(1)
-        let credentials = CredentialProbe(
-            plan: plan,
-            running: running,
-            reader: store?.reader,
-            isOffline: offline,
-            triesAll: all
-        )
-        async let tokens = Self.done(credentials.findings(), progress)
-        async let services = Self.done(offline ? [] : self.services(of: plan), progress)
-        let kept = store?.findings ?? [overdue(.store, storage.storeName)]
-        return await local + kept + audit + endpoints + tokens + services
+    }
+
+    /// What is looked at side by side, in the order in which it is told.
+    private enum Part: CaseIterable {
+        case local, store, audit, endpoints, tokens, services
     }
 
     /// Counts a part of the work that is done.
