@@ -295,7 +295,7 @@ package struct OperatorControl: OperationRunner {
     /// Who used a credential, from the log of this gateway. Reads the file, for at most some seconds.
     package func who(_ name: String, _ asked: AuditWhoQuestion) async -> Result<AuditWho, GatewayProblem> {
         let period: TypedPeriod
-        do throws(UnreadableTime) {
+        do throws(UnusablePeriod) {
             period = try TypedPeriod(since: asked.since, until: asked.until, now: clock.now().wall, LocalTime.offset)
         } catch {
             return .failure(GatewayProblem(.requestRefused, "\(error.message)."))
