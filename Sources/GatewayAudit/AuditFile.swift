@@ -87,6 +87,16 @@ extension AuditError {
     /// Why SQLite could not do something with the log, in words for the person who has to act.
     init(_ error: any Error, file path: String) {
         self =
-            error as? AuditError ?? AuditError(SQLiteFile.words(for: error, file: "the audit log \(path)", path: path))
+            error as? AuditError
+            ?? AuditError(
+                SQLiteFile.words(
+                    for: error,
+                    file: "the audit log \(path)",
+                    path: path,
+                    ifDamaged:
+                        "restore it from a backup, or stop the gateway, move it away with its -wal and -shm files, "
+                        + "set audit.on_missing: recreate and start the gateway, which then starts a new log"
+                )
+            )
     }
 }

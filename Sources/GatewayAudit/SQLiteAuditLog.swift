@@ -9,6 +9,8 @@ import Synchronization
 package struct AuditHealth: Hashable, Sendable {
     /// Why events cannot be recorded at the moment; nil when they can.
     package var failure: AuditError?
+    /// What else cannot be written or removed, and why, when pages of the file are damaged; nil when they are not.
+    package var damage: String?
     package var room: AuditRoom
     /// The database was gone, and a new one was begun.
     package var loss: AuditLoss?
@@ -69,6 +71,8 @@ package final class SQLiteAuditLog: AuditLog {
         var failure: AuditError?
         /// Another write failed, so that it has to be found out whether events can be written.
         var isSuspect = false
+        /// Work besides events that a damaged page prevents, by what is logged of it.
+        var damage: [String: AuditError] = [:]
         var room: AuditRoom
         /// What came before the first row is lost.
         var loss: AuditLoss?
@@ -435,6 +439,7 @@ extension SQLiteAuditLog {
         return state.withLock { state in
             AuditHealth(
                 failure: waiting ?? state.failure,
+                damage: state.damage.min { $0.key < $1.key }.map { "\($0.key): \($0.value.reason)" },
                 room: state.room,
                 loss: state.loss,
                 unrecorded: state.events.unrecorded.count,
@@ -458,9 +463,20 @@ extension SQLiteAuditLog {
     /// A write failed that is no event.
     private func suspect() { state.withLock { $0.isSuspect = true } }
 
-    private func warn(_ message: String, _ error: any Error) {
-        logger.warning("\(message)", metadata: ["reason": "\(AuditError(error, file: options.path).reason)"])
+    /// Work besides events has failed.
+    ///
+    /// - Parameter isLogged: false for what was logged before.
+    private func warn(_ message: String, _ error: any Error, isLogged: Bool = true) {
+        let failure = AuditError(error, file: options.path)
+        // A lock passes, and after a full disk the next event fails, too.
+        if let code = (error as? DatabaseError)?.resultCode, code == .SQLITE_CORRUPT || code == .SQLITE_NOTADB {
+            state.withLock { $0.damage[message] = failure }
+        }
+        if isLogged { logger.warning("\(message)", metadata: ["reason": "\(failure.reason)"]) }
     }
+
+    /// Work that ``warn(_:_:isLogged:)`` may have told of has succeeded.
+    private func clear(_ message: String) { state.withLock { _ = $0.damage.removeValue(forKey: message) } }
 
     private func remember(_ result: Result<Void, any Error>) {
         let error: (any Error)? = if case .failure(let error) = result { error } else { nil }
@@ -608,11 +624,13 @@ extension SQLiteAuditLog {
         }
         measure()
         switch result {
-        case .success: return requests.withLock { $0.written(batch.count) }
+        case .success:
+            if !batch.isEmpty { clear(Self.unwrittenRequests) }
+            return requests.withLock { $0.written(batch.count) }
         case .failure(let error):
             let isFirst = requests.withLock { $0.failed() }
             suspect()
-            if isFirst { warn("requests were not written to the audit log", error) }
+            warn(Self.unwrittenRequests, error, isLogged: isFirst)
             return false
         }
     }
@@ -636,6 +654,8 @@ extension SQLiteAuditLog {
             return .commit
         }
     }
+
+    private static let unwrittenRequests = "requests were not written to the audit log"
 
     private static let requestInsertion = """
         INSERT INTO token_requests (\(AuditSchema.requestColumns.dropFirst().joined(separator: ", ")))
@@ -756,6 +776,7 @@ extension SQLiteAuditLog {
             let first = uses.map(\.key.minute).min()?.rfc3339 ?? ""
             try commit(waitingForLock: backgroundLockLimit) { try Self.add(uses, since: first, to: $0) }
             state.withLock { $0.shipping.noteUse(changedAt: first) }
+            clear(Self.unwrittenUsage)
             measure()
             return true
         } catch {
@@ -763,10 +784,12 @@ extension SQLiteAuditLog {
                 for use in uses { usage.add(use) }
             }
             suspect()
-            warn("usage was not written to the audit log", error)
+            warn(Self.unwrittenUsage, error)
             return false
         }
     }
+
+    private static let unwrittenUsage = "usage was not written to the audit log"
 
     private static func add(_ uses: [TokenUse], since first: String, to database: Database) throws {
         try database.inTransaction(.immediate) {
@@ -829,6 +852,7 @@ extension SQLiteAuditLog {
                     defer { measure() }
                     return try commit(waitingForLock: backgroundLockLimit, step)
                 }
+                clear(warning)
             } catch {
                 more = false
                 suspect()

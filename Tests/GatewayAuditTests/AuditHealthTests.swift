@@ -27,6 +27,18 @@ struct AuditHealthTests {
         return try DatabaseQueue(path: fixture.path, configuration: configuration)
     }
 
+    private func use() -> TokenUse {
+        let key = TokenUse.Key(
+            minute: fixture.clock.now().wall,
+            route: "r",
+            client: nil,
+            credential: "c",
+            generation: 1,
+            statusClass: 2
+        )
+        return TokenUse(key: key, requests: 1, bytesReceived: 1, bytesSent: 1)
+    }
+
     private func names() async throws -> [String] { try await fixture.reader.query(AuditFilter()).map(\.event) }
 
     // MARK: Locks and slow disks
@@ -51,21 +63,52 @@ struct AuditHealthTests {
         let log = try open()
         let other = try other()
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
-        let key = TokenUse.Key(
-            minute: fixture.clock.now().wall,
-            route: "r",
-            client: nil,
-            credential: "c",
-            generation: 1,
-            statusClass: 2
-        )
-        log.count(TokenUse(key: key, requests: 1, bytesReceived: 1, bytesSent: 1))
+        log.count(use())
         await log.flushUsage()
         await log.look()
         #expect(log.health.failure?.reason.contains("write transaction") == true)
         try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
         await log.look()
         #expect(log.health.failure == nil)
+    }
+
+    @Test func aDamagedPageOfTheUsesIsSaidUntilItIsWhole() async throws {
+        let log = try open()
+        await log.close()
+        let (root, size) = try await other().read { database in
+            let root = try Int.fetchOne(
+                database,
+                sql: "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = 'token_use'"
+            )
+            return (try #require(root), try #require(try Int.fetchOne(database, sql: "PRAGMA page_size")))
+        }
+        let start = UInt64((root - 1) * size)
+        // Open until the end: SQLite loses its locks when this process closes the file.
+        let file = try #require(FileHandle(forUpdatingAtPath: fixture.path))
+        try file.seek(toOffset: start)
+        let whole = try #require(try file.read(upToCount: size))
+        func write(_ page: Data) throws {
+            try file.seek(toOffset: start)
+            try file.write(contentsOf: page)
+        }
+        try write(Data(repeating: 255, count: size))
+        let damaged = try open()
+        damaged.count(use())
+        await damaged.flushUsage()
+        let damage = try #require(damaged.health.damage)
+        #expect(
+            damage.hasPrefix("usage was not written to the audit log: the audit log \(fixture.path) is not a valid")
+        )
+        #expect(damage.contains("set audit.on_missing: recreate"))
+        try await damaged.record(fixture.event())
+        #expect(damaged.health.failure == nil && damaged.health.damage == damage)
+        try write(whole)
+        // A change by another program makes SQLite read the page again.
+        try await other().writeWithoutTransaction { try $0.execute(sql: "CREATE TABLE other (id INTEGER)") }
+        await damaged.flushUsage()
+        #expect(damaged.health.damage == nil)
+        await damaged.close()
+        try file.close()
     }
 
     @Test func aDiskThatDoesNotAnswerKeepsNoAuthorAndNoReader() async throws {

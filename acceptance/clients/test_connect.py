@@ -1,4 +1,4 @@
-"""HTTPS through the gateway: clients that use it as their proxy, send CONNECT, and trust its local authority."""
+"""HTTPS through the gateway: clients that use it as their proxy, send CONNECT, and trust its local CA."""
 
 import asyncio
 import json

@@ -110,6 +110,10 @@ def test_who_used_a_credential_on_any_gateway(fleet):
     assert stats["calls"] == 2 and [row["name"] for row in stats["credentials"]] == ["routes.api"]
     late = fleet.run("audit", "who", "routes.api", "--all", "--until", "1h")
     assert late.returncode == 1 and "not in the log" in late.stderr
+    for words in (["who", "routes.api"], ["who", "routes.api", "--since", "0s"], ["stats", "--by", "client"]):
+        assert "uses of the last 15 s may be missing" in fleet.run("audit", *words, "--all").stderr, words
+    earlier = fleet.run("audit", "stats", "--all", "--by", "client", "--until", "1h")
+    assert earlier.returncode == 0 and "may be missing" not in earlier.stderr, earlier
 
 
 def test_each_chain_is_verified(fleet):

@@ -166,7 +166,12 @@ def test_since_is_where_it_begins_and_until_is_where_it_ends(gateway):
     assert query(gateway, "--since", locked["at"], "--until", unlocked["at"]) == [
         event for event in after if event["at"] < unlocked["at"]
     ]
-    assert query(gateway, "--since", unlocked["at"], "--until", locked["at"]) == []
+    turned = ("--since", unlocked["at"], "--until", locked["at"])
+    for words in (["query"], ["export"], ["tail"], ["stats"], ["who", "routes.api"]):
+        refused = gateway.run("audit", *words, *turned)
+        assert refused.returncode == 2 and "before it begins" in refused.stderr, refused
+    refused = gateway.run("audit", "stats", "--last", "1h", "--until", "2h")
+    assert refused.returncode == 2 and "before it begins" in refused.stderr, refused
     exported = gateway.run("audit", "export", "--until", locked["at"])
     assert [json.loads(line) for line in exported.stdout.splitlines()] == before
     tail = gateway.run("audit", "tail", "--json", "-n", "2", "--until", locked["at"])
@@ -309,6 +314,8 @@ def test_the_admin_listener_says_who_used_it(two_credentials):
     assert {group["name"]: group["requests"] for group in answer["groups"]} == {"laptop": 1, "phone": 1}
     assert requests.post(url, json={"since": "tomorrow"}, timeout=20).status_code == 400
     assert requests.post(url, json={"until": "7d"}, timeout=20).status_code == 400
+    turned = requests.post(url, json={"since": "2h", "until": "3h"}, timeout=20)
+    assert turned.status_code == 400 and "before it begins" in turned.json()["detail"]
     nobody = requests.post(f"{gateway.admin_url}/api/audit/who/nobody", timeout=20)
     assert nobody.status_code == 404 and "nobody" in nobody.json()["detail"]
 

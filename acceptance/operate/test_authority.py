@@ -1,4 +1,4 @@
-"""`authgateway ca`: making, installing and replacing the local authority, and what doctor and check say of it."""
+"""`authgateway ca`: making, installing and replacing the local CA, and what doctor and check say of it."""
 
 import os
 import pathlib
@@ -89,7 +89,7 @@ def test_status_and_doctor_say_who_trusts_it(intercepting, tmp_path):
     assert lines["variable", "PIP_CERT"].endswith("cannot be read"), done
     assert any(kind == "system" and line.endswith("not trusted") for (kind, _), line in lines.items()), done
     found = gateway.run("doctor", "--offline")
-    assert "local authority" in found.stdout and "does not trust it" in found.stdout, found
+    assert "local CA" in found.stdout and "does not trust it" in found.stdout, found
 
 
 def alone(gateway, *commands):
@@ -149,7 +149,7 @@ def test_only_root_changes_what_the_machine_trusts(intercepting, other_users, sh
 
 
 def test_another_user_is_told_that_it_may_not_read_it(intercepting, short_folder, other_users):
-    """It said that there is no local authority."""
+    """It said that there is no local CA."""
     gateway = intercepting(folder=short_folder / "gateway").start()
     program = short_folder / "authgateway"
     shutil.copy(BINARY, program)
@@ -157,7 +157,7 @@ def test_another_user_is_told_that_it_may_not_read_it(intercepting, short_folder
         [program, "ca", "show", "--config", gateway.file],
         check=False, capture_output=True, text=True, timeout=30, user=other_users[0].number, env={},
     )
-    assert done.returncode == 1 and "there is no local authority" not in done.stderr, done
+    assert done.returncode == 1 and "there is no local CA" not in done.stderr, done
     assert "state/ca/ca.pem, cannot be read: this user may not read it; run this as the gateway's user" in done.stderr, done
     assert f"curl {gateway.admin_url}/ca.pem" in done.stderr, done
 
@@ -170,7 +170,7 @@ def test_the_admin_listener_has_the_certificates(intercepting, start_gateway):
     assert "PRIVATE KEY" not in answer.text
     without = start_gateway({"routes": {"plain": {"upstream": "http://127.0.0.1:9", "auth": "none"}}})
     answer = requests.get(without.admin_url + "/ca.pem", timeout=10)
-    assert answer.status_code == 404 and "no local authority" in answer.json()["detail"]
+    assert answer.status_code == 404 and "no local CA" in answer.json()["detail"]
 
 
 def test_a_damaged_file_is_not_taken_for_no_authority(intercepting):

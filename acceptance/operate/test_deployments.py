@@ -166,7 +166,7 @@ def test_check_accepts_both_gateways_behind_nginx(name, tmp_path):
 
 
 class Machine:
-    """What systemd and nginx do with the files, with other folders, ports, a local upstream and a local authority."""
+    """What systemd and nginx do with the files, with other folders, ports, a local upstream and a local CA."""
 
     def __init__(self, folder, origin, sandbox):
         self.folder = folder

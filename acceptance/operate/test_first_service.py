@@ -324,7 +324,9 @@ def test_a_listener_of_ones_own_is_not_changed(folder):
 
 def test_without_a_configuration_init_is_named(tmp_path):
     result = command("add", "github", cwd=tmp_path)
-    assert result.returncode == 3 and "authgateway init" in result.stderr, result
+    assert result.returncode == 3 and "authgateway init github" in result.stderr, result
+    mistyped = command("add", "githb", cwd=tmp_path)
+    assert mistyped.returncode == 1 and 'no preset is named "githb"; did you mean "github"?' in mistyped.stderr, mistyped
 
 
 def test_a_running_gateway_picks_it_up(make_gateway, service, port):

@@ -27,7 +27,7 @@ struct AdminOptions: Sendable {
     var requiresToken = false
     /// The metrics in Prometheus' text format.
     var metrics: @Sendable () async -> String
-    /// The certificates of the local authority; nil without one, and a failure where its file cannot be read.
+    /// The certificates of the local CA; nil without one, and a failure where its file cannot be read.
     var localAuthorityPEM: @Sendable () async -> Result<String?, GatewayProblem> = { .success(nil) }
     /// The newest events, and those that come.
     var broadcaster = EventBroadcaster()

@@ -125,7 +125,7 @@ enum AdminRouteTable {
         switch await options.localAuthorityPEM() {
         case .success(let certificates?): return AdminResponse.text(certificates, type: "application/x-pem-file")
         case .success(nil):
-            let reason = "This gateway has no local authority; it makes one when it starts with intercept: true."
+            let reason = "This gateway has no local CA; it makes one when it starts with intercept: true."
             return AdminResponse.problem(GatewayProblem(.noRoute, reason))
         case .failure(let problem): return AdminResponse.problem(problem)
         }

@@ -20,7 +20,7 @@ package struct AuditFlush: Hashable, Sendable, Codable {
     package var isComplete: Bool
 }
 
-/// What came of a rotation of the local authority.
+/// What came of a rotation of the local CA.
 package struct AuthorityRotationReport: Hashable, Sendable, Codable {
     /// The hosts and suffixes that it can sign for.
     package var scopes: [String]

@@ -87,7 +87,7 @@ extension Readiness {
         package var anchor: [String] = []
         package var tokens: [TokenStatus] = []
         package var expirations: [Expiration] = []
-        /// What to do about a clock that differs from an authority's.
+        /// What to do about a clock that differs from an authorization server's.
         var clockAdvice: String?
         /// Why the gateways that share the token store do not know this one.
         var unlisted: String?

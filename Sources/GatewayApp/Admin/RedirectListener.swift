@@ -21,7 +21,7 @@ package actor RedirectListener {
     private var listener: Listener?
     private var channel: HTTP1Channel?
     private var port = 0
-    /// The path that leads to the authority's page, once.
+    /// The path that leads to the authorization server's page, once.
     private var start: (path: String, page: String)?
     private var isOver = false
 

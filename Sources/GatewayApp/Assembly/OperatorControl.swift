@@ -295,7 +295,7 @@ package struct OperatorControl: OperationRunner {
     /// Who used a credential, from the log of this gateway. Reads the file, for at most some seconds.
     package func who(_ name: String, _ asked: AuditWhoQuestion) async -> Result<AuditWho, GatewayProblem> {
         let period: TypedPeriod
-        do throws(UnreadableTime) {
+        do throws(UnusablePeriod) {
             period = try TypedPeriod(since: asked.since, until: asked.until, now: clock.now().wall, LocalTime.offset)
         } catch {
             return .failure(GatewayProblem(.requestRefused, "\(error.message)."))
@@ -367,10 +367,10 @@ package struct OperatorControl: OperationRunner {
         await storage.noteBackup(includesKeys: includesKeys, onFailure: plan.audit.onFailure, at: clock.now().wall)
     }
 
-    /// Replaces the local authority with a new one. Audited.
+    /// Replaces the local CA with a new one. Audited.
     package func rotateAuthority() async -> Result<AuthorityRotationReport, GatewayProblem> {
         guard !plan.interceptedHosts.isEmpty else {
-            return .failure(GatewayProblem(.requestRefused, "No host is intercepted, so there is no local authority."))
+            return .failure(GatewayProblem(.requestRefused, "No host is intercepted, so there is no local CA."))
         }
         let event = TokenEvent(at: clock.now().wall, name: .authorityRotated, trigger: .operator)
         if let error = await storage.recorder.refusal(recording: event, plan.audit.onFailure) {
@@ -382,7 +382,7 @@ package struct OperatorControl: OperationRunner {
             return .success(AuthorityRotationReport(scopes: scopes, file: file))
         case .failure(let error):
             return .failure(
-                GatewayProblem(.internalError, "The local authority was not replaced: \(error.description).")
+                GatewayProblem(.internalError, "The local CA was not replaced: \(error.description).")
             )
         }
     }

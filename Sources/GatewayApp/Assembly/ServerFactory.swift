@@ -193,7 +193,7 @@ package struct ServerFactory {
                 return .success(roots.isEmpty ? nil : roots.map(\.pem).joined())
             } catch {
                 return .failure(
-                    GatewayProblem(.internalError, "The gateway cannot show its local authority: \(error).")
+                    GatewayProblem(.internalError, "The gateway cannot show its local CA: \(error).")
                 )
             }
         }

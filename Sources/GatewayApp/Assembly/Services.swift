@@ -76,7 +76,7 @@ extension BackgroundService {
         BackgroundService("ClientTokenService", every: .seconds(5), clock) { uses.look(at: clock.now().wall) }
     }
 
-    /// Looks once a day whether certificates of the local authority end soon.
+    /// Looks once a day whether certificates of the local CA end soon.
     static func authority(
         _ authority: LocalAuthority,
         _ live: LivePlan,
@@ -88,11 +88,11 @@ extension BackgroundService {
             case .success(let hosts) where hosts.isEmpty: break
             case .success(let hosts):
                 logger.warning(
-                    "New certificates of the local authority have to be trusted",
+                    "New certificates of the local CA have to be trusted",
                     metadata: ["hosts": "\(hosts.joined(separator: " "))", "command": "authgateway ca show"]
                 )
             case .failure(let error):
-                logger.error("The local authority cannot be renewed", metadata: ["reason": "\(error.description)"])
+                logger.error("The local CA cannot be renewed", metadata: ["reason": "\(error.description)"])
             }
         }
     }

@@ -19,20 +19,34 @@ package struct TypedPeriod: Hashable, Sendable {
         until: String?,
         now: UnixTime,
         _ offset: @escaping @Sendable (UnixTime) -> Int
-    ) throws(UnreadableTime) {
+    ) throws(UnusablePeriod) {
         let calendar = LocalCalendar(now: now, offset: offset)
         var beginning: UnixTime?
         if let since { beginning = try TypedTime(since).moment(in: calendar, after: nil) }
         self.since = beginning
         self.until = if let until { try TypedTime(until).moment(in: calendar, after: beginning) } else { nil }
+        try Self.requireOrder(since: beginning, until: self.until)
+    }
+
+    /// Nothing can be found in a period that ends before it begins, and that would be taken for an answer.
+    package static func requireOrder(since: UnixTime?, until: UnixTime?) throws(UnusablePeriod) {
+        guard let since, let until, until < since else { return }
+        throw .endsBeforeItBegins(since: since, until: until)
     }
 }
 
-/// A time that cannot be read, in words for the person who typed it.
-package struct UnreadableTime: Error, Hashable {
-    package let text: String
+/// A period that cannot be used, in words for the person who typed it.
+package enum UnusablePeriod: Error, Hashable {
+    case unreadable(String)
+    case endsBeforeItBegins(since: UnixTime, until: UnixTime)
 
-    package var message: String { "cannot read the time \"\(LogText.clean(text))\"; \(Self.accepted)" }
+    package var message: String {
+        switch self {
+        case .unreadable(let text): "cannot read the time \"\(LogText.clean(text))\"; \(Self.accepted)"
+        case .endsBeforeItBegins(let since, let until):
+            "the period ends (\(until.rfc3339)) before it begins (\(since.rfc3339)); choose an earlier beginning or a later end"
+        }
+    }
 
     /// What ``TypedPeriod`` reads.
     package static let accepted =
@@ -48,8 +62,8 @@ private enum TypedTime {
     case date(days: Int64, TimeOfDay)
     case timeOfDay(TimeOfDay)
 
-    init(_ text: String) throws(UnreadableTime) {
-        guard let time = Self.read(text) else { throw UnreadableTime(text: text) }
+    init(_ text: String) throws(UnusablePeriod) {
+        guard let time = Self.read(text) else { throw .unreadable(text) }
         self = time
     }
 

@@ -244,12 +244,12 @@ package enum EndpointRule {
 package enum ClockRule {
     /// A `Date` field has whole seconds, and the answer took its time.
     static let tolerance: Duration = .seconds(5)
-    /// From here on, authorities refuse what is signed here, and tokens seem to end early or late.
+    /// From here on, authorization servers refuse what is signed here, and tokens seem to end early or late.
     package static let limit: Duration = .seconds(60)
 
     package struct Reading: Hashable, Sendable {
         package let authority: Origin
-        /// How far this machine's clock is ahead of the authority's; negative when it is behind.
+        /// How far this machine's clock is ahead of the authorization server's; negative when it is behind.
         let ahead: Duration
 
         package init(authority: Origin, ahead: Duration) {
@@ -258,7 +258,7 @@ package enum ClockRule {
         }
 
         /// - Parameters:
-        ///   - date: The authority's, which it cut to whole seconds: half a second later is the best guess.
+        ///   - date: The server's, which it cut to whole seconds: half a second later is the best guess.
         ///   - sent: When the request left.
         ///   - received: When the answer was there.
         package init(authority: Origin, date: UnixTime, sent: UnixTime, received: UnixTime) {
@@ -277,7 +277,7 @@ package enum ClockRule {
         return readings.map { finding(of: $0, isConfirmed: isConfirmed) }
     }
 
-    /// - Parameter isConfirmed: Another authority has the time of this machine.
+    /// - Parameter isConfirmed: Another authorization server has the time of this machine.
     private static func finding(of reading: Reading, isConfirmed: Bool) -> DoctorFinding {
         let name = "\(reading.authority)"
         guard reading.size > tolerance else {
@@ -316,7 +316,7 @@ package enum LocalAuthorityRule {
             _ remedy: String? = nil,
             _ command: String? = nil
         ) -> DoctorFinding {
-            DoctorFinding(.tls, level, "local authority", text, remedy: remedy, command: command)
+            DoctorFinding(.tls, level, "local CA", text, remedy: remedy, command: command)
         }
         guard isIntercepting else { return nil }
         guard let trust else {

@@ -191,7 +191,7 @@ package final class Reloader: Service {
         switch await parts.authority.coverInTime(plan) {
         case .success(let hosts) where hosts.isEmpty: return ""
         case .success(let hosts):
-            return "New certificates of the local authority have to be trusted for \(hosts.joined(separator: ", ")): "
+            return "New certificates of the local CA have to be trusted for \(hosts.joined(separator: ", ")): "
                 + "authgateway ca show\n"
         case .failure(let error): return "Hosts that are new cannot be intercepted: \(error.description)\n"
         }

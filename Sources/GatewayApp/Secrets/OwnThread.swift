@@ -115,7 +115,7 @@ extension LocalAuthority {
         switch result {
         case .success(let covered): return covered
         case .failure(let failure):
-            return .failure(StateError("the local authority is not written in time (\(failure))"))
+            return .failure(StateError("the local CA is not written in time (\(failure))"))
         }
     }
 }

@@ -146,6 +146,7 @@ package struct Storage: Sendable {
         let audit = audit.health
         var health = StorageHealth(room: audit.room)
         health.auditFailure = audit.failure?.reason
+        health.auditDamage = audit.damage
         health.unrecorded = audit.unrecorded
         health.auditLoss = audit.loss.map { StorageHealth.Loss(lostTo: $0.lostTo, at: $0.at) }
         health.auditBreach = chainCheck.result?.breach?.explanation

@@ -118,7 +118,26 @@ extension AuditEntry {
         let target = [detail["method"], detail["path"]].compactMap(\.self)
         if !target.isEmpty { words.append(target.joined(separator: " ")) }
         if credential != nil, let route { words.append("route \(route)") }
-        words += detail.filter { !known.contains($0.key) }.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
+        words += detail.filter { !known.contains($0.key) }.sorted { $0.key < $1.key }
+            .compactMap { inWords($0.key, $0.value) }
         return words.joined(separator: " · ")
+    }
+
+    /// A detail in words; nil for one that says nothing new.
+    private func inWords(_ name: String, _ value: String) -> String? {
+        switch name {
+        case "authority_code", "cause": value == errorCode ? nil : value
+        case "authority_description": "“\(value)”"
+        case "authority_uri": value
+        case "authority_format": value == "html" ? "an HTML page" : nil
+        case "clock_skew_seconds":
+            Int(value).map { "clock \($0.magnitude) s \($0 > 0 ? "behind" : "ahead of") the authorization server" }
+        case "client_request_id": "the client's ID \(value)"
+        case "count": "\(value) requests"
+        // One of them is the row's own.
+        case "requests": "IDs \(value)"
+        default:
+            if value == "true" { name.replacing("_", with: " ") } else { "\(name.replacing("_", with: " ")) \(value)" }
+        }
     }
 }

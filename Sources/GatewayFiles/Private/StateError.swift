@@ -1,4 +1,4 @@
-/// Why a file, a key or a directory of the gateway's state, or the local authority in it, cannot be used; says what to do, and
+/// Why a file, a key or a directory of the gateway's state, or the local CA in it, cannot be used; says what to do, and
 /// holds no secret.
 package struct StateError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String

@@ -79,7 +79,13 @@ package enum SQLiteFile {
     /// - Parameters:
     ///   - name: What the file is called in the message.
     ///   - path: Where it is, for a command that helps.
-    package static func words(for error: any Error, file name: String, path: String) -> String {
+    ///   - remedy: What to do if it is damaged.
+    package static func words(
+        for error: any Error,
+        file name: String,
+        path: String,
+        ifDamaged remedy: String = "restore it from a backup or move it away"
+    ) -> String {
         if let overdue = error as? SQLiteWriter.Overdue { return words(for: overdue.trouble, file: name, path: path) }
         if let newer = error as? SQLiteSchema.Newer { return newer.words(for: name) }
         guard let error = error as? DatabaseError else { return "\(name) cannot be used" }
@@ -93,7 +99,7 @@ package enum SQLiteFile {
         case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_AUTH:
             "\(name) cannot be opened; check that its directory exists and that this user may read and write both"
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
-            "\(name) is not a valid SQLite database; restore it from a backup or move it away"
+            "\(name) is not a valid SQLite database; \(remedy)"
         case .SQLITE_CONSTRAINT: "\(name) refuses the row (SQLite \(code)); another program writes to it"
         default: "\(name) cannot be used (SQLite \(code))"
         }

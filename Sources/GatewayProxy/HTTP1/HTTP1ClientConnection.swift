@@ -754,7 +754,7 @@ extension HTTP1ClientConnection: EngineStream {
         case .trailers: decideBehindContent()
         case .needMore: return false
         case .broken, .refusedTrailers:
-            endEngineContent(GatewayProblem(.requestRefused, "The content of the engine's request is not valid."))
+            endEngineContent(GatewayProblem(.requestRefused, "The body of the engine's request is not valid."))
         }
         return true
     }
@@ -927,7 +927,7 @@ extension HTTP1ClientConnection {
         case .peek(let origin, let tunnel): peek(for: origin, or: tunnel)
         case .intercept(let origin):
             guard let interception = shared.state.interception, let loop = context?.eventLoop else {
-                return refuse(GatewayProblem(.overloaded, "The gateway has no local authority."))
+                return refuse(GatewayProblem(.overloaded, "The gateway has no local CA."))
             }
             phase = .preparing
             setDeadline(timeouts.header)

@@ -58,12 +58,12 @@ package struct ListenerPlan: Hashable, Sendable {
 
     package var address: Address
     package var tls: TLS?
-    /// Takes CONNECT for hosts that routes lead to, with certificates of the local authority.
+    /// Takes CONNECT for hosts that routes lead to, with certificates of the local CA.
     package var intercepts: Bool
     /// Where clients see it, behind a proxy that ends their TLS. nil: where `Host` says.
     package var publicURL: GatewayURL?
     package var connect: ConnectPlan
-    /// Answers in place of the servers that TLS clients name, with certificates of the local authority. ``tls`` is nil.
+    /// Answers in place of the servers that TLS clients name, with certificates of the local CA. ``tls`` is nil.
     package var usesLocalAuthority = false
     /// The proxy that asks here; nil where clients send requests.
     package var engine: EnginePlan?
@@ -274,7 +274,7 @@ extension ListenerPlan {
     private static func textOfTLS(_ values: [String: ShownValue]) -> String? {
         guard values["tls"] == .flag(true) else { return nil }
         if values["client_certificates"] == .flag(true) { return "tls with client certificates" }
-        return values["uses_local_authority"] == .flag(true) ? "tls of the local authority" : "tls"
+        return values["uses_local_authority"] == .flag(true) ? "tls of the local CA" : "tls"
     }
 }
 

@@ -1,7 +1,7 @@
 package import GatewayConfiguration
 import GatewayHTTP
 
-/// What the local authority may sign for, and for how long: `ca`.
+/// What the local CA may sign for, and for how long: `ca`.
 package struct LocalAuthorityPlan: Hashable, Sendable {
     /// Suffixes of hosts that it may sign for ahead of their routes; each has an issuer that is constrained to it.
     package var permit: [String]
@@ -62,7 +62,7 @@ extension LocalAuthorityPlan {
         if !plan.isConstrained {
             fields.warning(
                 "constrain",
-                "a person who steals the key of the local authority can pose as any host to its users"
+                "a person who steals the key of the local CA can pose as any host to its users"
             )
             if !plan.permit.isEmpty { fields.error("permit", "has no effect with constrain: false") }
         }

@@ -77,7 +77,7 @@ struct RouteHeaders {
             } else if FieldSyntax.slot(name) == "authorization" {
                 own.error(name, "credentials belong to \"auth\": strategy bearer, basic or header sends this field")
             } else if !value.withValue(FieldSyntax.isValue) {
-                own.error(name, "a header field takes visible ASCII without a space at either end (RFC 9110)")
+                own.error(name, "a header field must be visible ASCII without a space at either end (RFC 9110)")
             } else if !slots.insert(FieldSyntax.slot(name)).inserted {
                 own.error(name, "the field is set twice; case, \"_\" and \"-\" make no difference")
             } else {

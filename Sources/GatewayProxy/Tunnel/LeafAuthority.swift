@@ -1,6 +1,6 @@
 package import GatewayHTTP
 
-/// The local authority, as far as the data plane asks it.
+/// The local CA, as far as the data plane asks it.
 package protocol LeafAuthority: Sendable {
     /// A certificate for exactly this host. Takes some hundred microseconds, so it is not called on an event loop.
     ///
@@ -11,7 +11,7 @@ package protocol LeafAuthority: Sendable {
     var generation: Int { get }
 }
 
-/// A certificate of the local authority, with its key.
+/// A certificate of the local CA, with its key.
 package struct LeafCertificate: Sendable {
     /// DER: that of the host, then that of its issuer.
     package let chain: [[UInt8]]

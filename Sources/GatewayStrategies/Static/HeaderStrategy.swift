@@ -65,7 +65,7 @@ struct HeaderStrategy: AuthStrategy {
         }
         let format = fields.has("format") ? Self.format(in: fields) : nil
         if let value, !value.withValue(FieldSyntax.isValue) {
-            fields.error("value", "a header field takes visible ASCII without a space at either end")
+            fields.error("value", "a header field must be visible ASCII without a space at either end")
         }
         guard let name, var value else { return nil }
         if let format {

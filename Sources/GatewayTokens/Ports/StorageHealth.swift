@@ -17,6 +17,8 @@ package struct StorageHealth: Hashable, Sendable {
 
     /// Why events cannot be recorded; nil when they can.
     package var auditFailure: String?
+    /// What else cannot be written to the audit log or removed from it, because pages of it are damaged.
+    package var auditDamage: String?
     package var room: AuditRoom
     package var auditLoss: Loss?
     /// What was tampered with in the audit log, as far as it was recomputed.
@@ -51,6 +53,7 @@ package struct StorageHealth: Hashable, Sendable {
             let what = "failed requests, denials and uses are no longer recorded"
             reasons.append("the audit log is almost full, so \(what): \(room.explanation(of: shortage))")
         }
+        if let auditDamage { reasons.append(auditDamage) }
         if let unshipped, let failure = unshipped.failure {
             blocks = blocks || unshipped.isRequired && isBlocking
             reasons.append(unshipped.sentence(failure, effect: effect))

@@ -243,7 +243,9 @@ extension UnresolvedFailure {
             return ("\(check ?? "Wait"); \(sequel).", commands.refresh)
         case .loginLikely, .loginRequired:
             let more = failure.class == .loginLikely ? " If that does not help, correct the configuration." : ""
-            if let command = problem.command ?? commands.login { return ("Log in again.\(more)", command) }
+            // It may be the first login.
+            let login = problem.kind == .loginRequired ? "Log in." : "Log in again."
+            if let command = problem.command ?? commands.login { return ("\(login)\(more)", command) }
             return ("Give the credential a new token.", commands.importing)
         case .terminal where problem.kind == .credentialMisconfigured:
             if let remedy = failure.remedy { return ("\(remedy).", problem.command) }

@@ -49,7 +49,7 @@ struct AddCommand: AsyncParsableCommand {
     func run() async throws(CommandFailure) {
         let path = config.path
         guard FileIdentity(path) != nil else {
-            let command = GatewayCommand.line("init", LogText.clean(self.preset))
+            let command = GatewayCommand.line("init", try PresetLibrary(of: path).preset(named: self.preset).name)
             throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
         }
         let editor = try ConfigurationEditor(path)

@@ -109,9 +109,9 @@ struct AuditPeriod: ParsableArguments {
     @Option(help: ArgumentHelp("Before this time. 15:00 is the first one after --since.", valueName: "time"))
     var until: String?
 
-    /// - Throws: ``ExitStatus/usage`` for a time that cannot be read.
+    /// - Throws: ``ExitStatus/usage`` for a time that cannot be read, and for an end before the beginning.
     func read() throws(CommandFailure) -> TypedPeriod {
-        do throws(UnreadableTime) {
+        do throws(UnusablePeriod) {
             return try TypedPeriod(since: since, until: until, now: SystemClock().now().wall, LocalTime.offset)
         } catch {
             throw CommandFailure(.usage, error.message)

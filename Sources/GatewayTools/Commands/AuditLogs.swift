@@ -81,7 +81,7 @@ struct LocalAuditLog: Sendable {
     }
 
     /// How long uses may be in memory only: the gateway collects them every 5 seconds, and writes them every 10.
-    private static let writingPause = 15
+    fileprivate static let writingPause = 15
 
     /// Has the running gateway write the uses and requests that it has counted. Says so on standard error if the newest ones may be missing.
     func takeIn() async {
@@ -165,6 +165,16 @@ struct SharedAuditLogs: Sendable {
             }
             if isEmpty { Console.writeError("no matching events\n") }
         }
+    }
+
+    /// Says on standard error that the newest uses may be missing, where a period reaches up to now.
+    func noteNewestUses(until: UnixTime?) {
+        let pause = LocalAuditLog.writingPause
+        let copied = SystemClock().now().wall + .seconds(-pause)
+        guard settings.plan.audit.usage != .none, until.map({ $0 > copied }) ?? true else { return }
+        Console.writeError(
+            "gateways copy their counts to the database every few seconds: uses of the last \(pause) s may be missing\n"
+        )
     }
 
     func names(of reader: SharedAuditReader) -> KnownNames {

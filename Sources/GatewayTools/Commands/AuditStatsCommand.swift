@@ -61,6 +61,7 @@ struct AuditStatsCommand: AsyncParsableCommand {
             text = try await logs.read { reader in
                 try await logs.names(of: reader).require(client: client, credential: credential)
                 guard let grouping else { return try self.text(of: await reader.stats(filter)) }
+                logs.noteNewestUses(until: filter.until)
                 return try self.text(of: await reader.usage(by: grouping, filter, upstreams: upstreams))
             }
         } else {
@@ -103,12 +104,13 @@ struct AuditStatsCommand: AsyncParsableCommand {
 
     private func filter() throws(CommandFailure) -> AuditFilter {
         let period = try period.read()
-        return AuditFilter(
-            credential: credential,
-            client: client,
-            since: try beginning() ?? period.since,
-            until: period.until
-        )
+        let since = try beginning() ?? period.since
+        do throws(UnusablePeriod) {
+            try TypedPeriod.requireOrder(since: since, until: period.until)
+        } catch {
+            throw CommandFailure(.usage, error.message)
+        }
+        return AuditFilter(credential: credential, client: client, since: since, until: period.until)
     }
 
     /// nil without `--last`.

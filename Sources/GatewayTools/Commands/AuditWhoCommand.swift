@@ -45,7 +45,8 @@ struct AuditWhoCommand: AsyncParsableCommand {
         let answer: AuditWho?
         // nil when a database is named instead of a configuration.
         let usage: AuditPlan.Usage?
-        if let logs = try scope.shared() {
+        let shared = try scope.shared()
+        if let logs = shared {
             usage = logs.settings.plan.audit.usage
             answer = try await logs.read { reader in
                 try await logs.names(of: reader).require(credential: credential)
@@ -60,6 +61,7 @@ struct AuditWhoCommand: AsyncParsableCommand {
         }
         guard let answer else { return }
         if let gap = gap(of: answer, usage) { throw CommandFailure(.failed, gap) }
+        shared?.noteNewestUses(until: question.until)
         if answer.total == nil {
             Console.writeError("nobody used \(LogText.clean(credential)) in this time\n")
             guard json.isOn else { return }

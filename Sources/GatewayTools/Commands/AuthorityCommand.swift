@@ -8,7 +8,7 @@ import GatewayProxy
 struct AuthorityCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ca",
-        abstract: "Make, show and replace the local authority, and let this machine trust it.",
+        abstract: "Make, show and replace the local CA, and let this machine trust it.",
         discussion: """
             Examples:
               authgateway ca status
@@ -55,10 +55,10 @@ struct AuthorityShowCommand: AsyncParsableCommand {
 
     private static func absence(of path: String, _ plan: OperatorPlan, _ failure: BoundedFile.Failure) -> String {
         guard failure != .missing else {
-            return "there is no local authority in \(plan.stateDirectory); a gateway makes one when it starts with"
+            return "there is no local CA in \(plan.stateDirectory); a gateway makes one when it starts with"
                 + " intercept: true (listeners.proxy)"
         }
-        let reason = "the certificates of the local authority, \(path), cannot be read: \(failure.message)"
+        let reason = "the certificates of the local CA, \(path), cannot be read: \(failure.message)"
         guard failure == .forbidden else { return reason }
         let advice = "\(reason); run this as the gateway's user"
         // With TLS this is a socket in the state directory, which other users cannot reach either.
@@ -71,7 +71,7 @@ struct AuthorityShowCommand: AsyncParsableCommand {
 struct AuthorityCreateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "create",
-        abstract: "Make the local authority before the gateway starts.",
+        abstract: "Make the local CA before the gateway starts.",
         discussion: """
             Examples:
               authgateway ca create && sudo authgateway ca install
@@ -97,11 +97,11 @@ struct AuthorityCreateCommand: AsyncParsableCommand {
         let made = try await OfflineAuthority.use(config.path) { authority, plan in await authority.coverInTime(plan) }
         let path = LocalAuthority.bundlePath(in: plan.stateDirectory)
         guard !made.isEmpty else {
-            Console.write("The local authority is complete: \(path)\n")
+            Console.write("The local CA is complete: \(path)\n")
             return
         }
         Console.write(
-            "The local authority can sign for \(OfflineAuthority.list(made)). Programs have to trust \(path)\n"
+            "The local CA can sign for \(OfflineAuthority.list(made)). Programs have to trust \(path)\n"
                 + OfflineAuthority.advice
         )
     }
@@ -110,7 +110,7 @@ struct AuthorityCreateCommand: AsyncParsableCommand {
 struct AuthorityStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show which trust stores of this machine trust the local authority.",
+        abstract: "Show which trust stores of this machine trust the local CA.",
         discussion: """
             Examples:
               authgateway ca status
@@ -136,7 +136,7 @@ struct AuthorityStatusCommand: AsyncParsableCommand {
         guard !trust.roots.isEmpty else {
             throw CommandFailure(
                 .failed,
-                "there is no local authority in \(plan.stateDirectory); make it with: authgateway ca create"
+                "there is no local CA in \(plan.stateDirectory); make it with: authgateway ca create"
             )
         }
         var roots = TextTable("CERTIFICATE", "ENDS", "SHA-256")
@@ -152,7 +152,7 @@ struct AuthorityStatusCommand: AsyncParsableCommand {
 struct AuthorityRotateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rotate",
-        abstract: "Replace the local authority with a new one.",
+        abstract: "Replace the local CA with a new one.",
         discussion: """
             Examples:
               authgateway ca rotate && sudo authgateway ca install
@@ -181,14 +181,14 @@ struct AuthorityRotateCommand: AsyncParsableCommand {
             report = AuthorityRotationReport(scopes: scopes, file: LocalAuthority.bundlePath(in: plan.stateDirectory))
         }
         Console.write(
-            "The local authority was replaced, for \(OfflineAuthority.list(report.scopes)). Trust it where you trusted the old one:\n"
+            "The local CA was replaced, for \(OfflineAuthority.list(report.scopes)). Trust it where you trusted the old one:\n"
                 + "  \(LogText.clean(report.file))\n" + OfflineAuthority.advice
                 + "The files that authgateway exec and env gave to programs are already rewritten.\n"
         )
     }
 }
 
-/// What `ca create` and `ca rotate` share: the local authority of a gateway that does not run.
+/// What `ca create` and `ca rotate` share: the local CA of a gateway that does not run.
 private enum OfflineAuthority {
     static let advice = """
         Make this machine trust it:  sudo authgateway ca install

@@ -9,7 +9,7 @@ import Glibc
 struct AuthorityInstallCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "install",
-        abstract: "Let this machine trust the local authority.",
+        abstract: "Let this machine trust the local CA.",
         discussion: """
             Examples:
               sudo authgateway ca install
@@ -33,7 +33,7 @@ struct AuthorityInstallCommand: AsyncParsableCommand {
 struct AuthorityUninstallCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "uninstall",
-        abstract: "Make this machine stop trusting the local authority.",
+        abstract: "Make this machine stop trusting the local CA.",
         discussion: """
             Examples:
               sudo authgateway ca uninstall
@@ -66,7 +66,7 @@ private struct MachineTrust: Sendable {
         guard !present.isEmpty else {
             throw CommandFailure(
                 .failed,
-                "there is no local authority in \(plan.stateDirectory); make it with: authgateway ca create"
+                "there is no local CA in \(plan.stateDirectory); make it with: authgateway ca create"
             )
         }
         // Kept, so that it can be removed after the authority has a new one.

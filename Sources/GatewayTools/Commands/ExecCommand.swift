@@ -125,7 +125,7 @@ struct EnvCommand: AsyncParsableCommand {
               authgateway env --format docker > gateway.env
 
             They name the proxy, and a file with the certificates to trust: those of the
-            machine, of the local authority, and those that variables such as
+            machine, of the local CA, and those that variables such as
             SSL_CERT_FILE name now. Needs a running gateway with a listener on loopback
             that has intercept: true.
 

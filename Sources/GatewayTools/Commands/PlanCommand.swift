@@ -103,7 +103,7 @@ struct ReloadCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) {
         let report = try await gateway.gateway().client.ask(AdminAPI.operations.reload)
-        let text = try gateway.json.text(of: report, or: "Loaded. " + PlanChange.text(report.changes))
+        let text = try gateway.json.text(of: report, or: "Loaded.\n" + PlanChange.text(report.changes))
         guard report.outcome == .loaded else {
             if gateway.json.isOn { Console.write(text) }
             throw CommandFailure(report.outcome == .refused ? .configuration : .failed, report.problems)

@@ -22,7 +22,7 @@ struct StateCommand: ParsableCommand {
 struct StateBackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
-        abstract: "Copy audit log, tokens, locks and local authority into a new folder.",
+        abstract: "Copy audit log, tokens, locks and local CA into a new folder.",
         discussion: """
             Examples:
               authgateway state backup /backup/gateway-2026-03-01

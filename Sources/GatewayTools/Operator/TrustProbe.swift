@@ -4,7 +4,7 @@ import GatewayFiles
 import GatewayHTTP
 import GatewayLocalAuthority
 
-/// Looks for the certificates of the local authority where programs of this machine find theirs.
+/// Looks for the certificates of the local CA where programs of this machine find theirs.
 struct TrustProbe: Sendable {
     private static let limit = 64 << 20
 

@@ -24,6 +24,14 @@ struct StorageHealthTests {
         #expect(reasons[0].contains(onFailure == .block ? "no new token is used" : "on_failure: degrade"))
     }
 
+    @Test func damagedPagesAreSaidAndBlockNothing() {
+        var health = health()
+        health.auditDamage = "usage was not written to the audit log: it is not a valid SQLite database"
+        let (reasons, blocks) = health.troubles(.block, rotating: [])
+        #expect(!blocks)
+        #expect(reasons == ["usage was not written to the audit log: it is not a valid SQLite database"])
+    }
+
     @Test func inTheReserveItSaysWhatIsNotRecordedAndBlocksNothing() {
         let (reasons, blocks) = health(used: 950 << 20).troubles(.block, rotating: [])
         #expect(!blocks)

@@ -57,10 +57,22 @@ struct TypedTimeTests {
     func whatIsNoTimeIsAnError(_ text: String) {
         for (since, until) in [(text, nil), (nil, text)] as [(String?, String?)] {
             #expect { try period(since, until) } throws: { error in
-                let message = (error as? UnreadableTime)?.message ?? ""
+                let message = (error as? UnusablePeriod)?.message ?? ""
                 return message.contains("cannot read the time") && message.contains("30m, 2h, 7d")
             }
         }
+    }
+
+    @Test(arguments: [("2h", "3h"), ("today", "yesterday"), ("2026-11-26T09:30:00Z", "2026-11-26T09:29:59Z")])
+    func anEndBeforeTheBeginningIsAnError(_ since: String, _ until: String) {
+        #expect { try period(since, until) } throws: { error in
+            (error as? UnusablePeriod)?.message.contains("before it begins (2026-11-2") == true
+        }
+    }
+
+    @Test func theEndMayBeTheBeginning() throws {
+        let period = try period("2h", "2h")
+        #expect(period.since == period.until)
     }
 
     /// Berlin puts the clock forward at 01:00 UTC on 2026-03-29, and back on 2026-10-25.
@@ -84,8 +96,11 @@ struct TypedTimeTests {
 
     @Test func aPlaceWestOfGreenwichHasItsOwnDay() throws {
         let offset: @Sendable (UnixTime) -> Int = { _ in -8 * 3600 }
-        let period = try period("today", "yesterday 20:00", now: "2026-11-26T03:00:00Z", offset: offset)
-        #expect(period.since?.rfc3339 == "2026-11-25T08:00:00.000Z")
-        #expect(period.until?.rfc3339 == "2026-11-25T04:00:00.000Z")
+        let (begun, ended) = (
+            try period("today", now: "2026-11-26T03:00:00Z", offset: offset),
+            try period(nil, "yesterday 20:00", now: "2026-11-26T03:00:00Z", offset: offset)
+        )
+        #expect(begun.since?.rfc3339 == "2026-11-25T08:00:00.000Z")
+        #expect(ended.until?.rfc3339 == "2026-11-25T04:00:00.000Z")
     }
 }

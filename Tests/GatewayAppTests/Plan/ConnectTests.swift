@@ -45,7 +45,7 @@ struct ConnectTests {
         let plan = try #require(outcome("tls: {ca: local}").plan)
         #expect(plan.listeners[0].usesLocalAuthority && plan.listeners[0].tls == nil && plan.listeners[0].speaksTLS)
         #expect(plan.interceptedHosts == ["api.box.com"])
-        #expect(PlanSummary(plan).text().contains("tls of the local authority"))
+        #expect(PlanSummary(plan).text().contains("tls of the local CA"))
     }
 
     @Test(arguments: [

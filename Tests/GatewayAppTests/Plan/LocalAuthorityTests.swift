@@ -5,7 +5,7 @@ import Testing
 @testable import GatewayApp
 @testable import GatewayProxy
 
-@Suite("The local authority in the configuration", .timeLimit(.minutes(5)))
+@Suite("The local CA in the configuration", .timeLimit(.minutes(5)))
 struct LocalAuthorityTests {
     private func outcome(_ text: String) -> ConfigOutcome {
         let secrets = MemorySecrets()

@@ -72,7 +72,24 @@ struct EventQueryTests {
             errorCode: "route-forbidden",
             detail: ["reason": "route-forbidden", "method": "GET", "path": "/box/{id}", "count": "4"]
         )
-        #expect(entry.note == "403 route-forbidden · GET /box/{id} · count 4")
+        #expect(entry.note == "403 route-forbidden · GET /box/{id} · 4 requests")
+        entry = AuditEntry(
+            id: 8,
+            at: "",
+            event: "renewal_failed",
+            isFailed: true,
+            httpStatus: 400,
+            errorCode: "invalid_grant",
+            detail: [
+                "authority_code": "invalid_grant", "authority_description": "It is spent.", "authority_format": "oauth",
+                "clock_skew_seconds": "-7", "recorded_late": "true", "parent_generation": "3",
+            ]
+        )
+        #expect(
+            entry.note
+                == "400 invalid_grant · “It is spent.” · clock 7 s ahead of the authorization server · "
+                + "parent generation 3 · recorded late"
+        )
         entry = AuditEntry(id: 9, at: "", event: "renewed", generation: 0, httpStatus: 200, detail: ["peer": "::1"])
         #expect(entry.note == "")
     }

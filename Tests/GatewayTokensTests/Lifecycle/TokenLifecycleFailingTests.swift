@@ -154,7 +154,7 @@ struct TokenLifecycleFailingTests {
         _ = script.fail(.loginRequired)
         let failing = try Self.required(script)
         #expect(failing.nextTryAt == nil)
-        #expect(failing.remedy == "Log in again.")
+        #expect(failing.remedy == "Log in.")
         #expect(failing.command == "log in")
     }
 
@@ -178,6 +178,7 @@ struct TokenLifecycleFailingTests {
         }
         let failing = try Self.required(script)
         #expect(failing.reason == "No. A login is needed, unless the next hourly try succeeds.")
+        #expect(failing.remedy == "Log in again.")
         #expect(failing.nextTryAt != nil)
     }
 
