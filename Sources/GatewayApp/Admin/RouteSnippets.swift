@@ -80,9 +80,11 @@ extension RouteStatus {
         guard let rate = rates.max() else {
             // RFC 3339 in one form: the later time is the greater string.
             let hasFailed = health?.lastFailureAt.map { $0 > health?.lastSuccessAt ?? "" } ?? false
-            return hasFailed ? .failing : .idle
+            if hasFailed { return .failing }
+            return health?.unanswered == nil ? .idle : .degraded
         }
         if rate >= 0.5 { return .failing }
+        if health?.unanswered != nil { return .degraded }
         // Below that, clients may only be asking for what the credential may not read.
         if let most = rejections.max(), most >= 0.5 { return .degraded }
         return rate >= 0.01 ? .degraded : .good

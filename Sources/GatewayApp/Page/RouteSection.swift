@@ -81,6 +81,7 @@ struct RouteSection {
             let words = failure.replacing("upstream-", with: "", maxReplacements: 1).replacing("_", with: " ")
             notes.append("upstream: \(words)")
         }
+        if let silence = route.health?.silence { notes.append(silence) }
         if let rejected = page.traffic[route.name]?.rejectionShare, rejected > 0 {
             notes.append("\(PageText.share(rejected)) rejected")
         }

@@ -95,10 +95,14 @@ final class TrafficCounts: Sendable {
         measure(key, tally, route: route ?? "")
         remember(key, tally)
         let outcome = UpstreamOutcome(status: key.status, problem: key.problem, hadCredential: key.hadCredential)
+        let latest = UnixTime(seconds: Int64(tally.latest))
         if let number = key.route, let outcome {
-            let latest = UnixTime(seconds: Int64(tally.latest))
             health.withLock {
                 $0[number, default: UpstreamHealthMeter()].add(outcome, count: tally.requests, latest: latest)
+            }
+        } else if let number = key.route, key.status == 0, key.problem == nil {
+            health.withLock {
+                $0[number, default: UpstreamHealthMeter()].addUnanswered(count: tally.requests, latest: latest)
             }
         }
         guard usage != .none, let route, let credential = key.credential else { return }

@@ -19,6 +19,13 @@ package struct UpstreamHealth: Hashable, Sendable, Codable {
     package var rejectionRate: Double?
     /// The requests of the last 5 minutes.
     package var requests = 0
+    /// How many requests in a row got no response before their clients gave up, in the last 5 minutes; nil for one or two.
+    package var unanswered: Int?
+}
+
+extension UpstreamHealth {
+    /// For a person; nil where the last requests got a response.
+    package var silence: String? { unanswered.map { "no response to the last \($0) requests (clients gave up)" } }
 }
 
 /// What an exchange says about its upstream.
@@ -71,9 +78,21 @@ package struct UpstreamHealthMeter: Sendable {
         var requestID: String?
     }
 
+    /// Requests since the last response whose clients gave up.
+    private struct Unanswered {
+        var count: Int
+        var latest: UnixTime
+    }
+
+    /// Clients give up for reasons of their own, too: these many in a row, and so long after the last response, are told.
+    private static let fewestUnanswered = 3
+    private static let silence: Duration = .seconds(10)
+
     private var slots = [Slot](repeating: Slot(), count: slotCount)
     private var lastSuccess: UnixTime?
     private var lastFailure: Failure?
+    private var lastAnswer: UnixTime?
+    private var unanswered: Unanswered?
 
     package init() {}
 
@@ -87,6 +106,8 @@ package struct UpstreamHealthMeter: Sendable {
         // What is older than the slot's present ten seconds is out of the window.
         if slots[index].number < number { slots[index] = Slot(number: number) }
         assert(Int(slots[index].number) % Self.slotCount == index, "A slot counts the time of another one.")
+        lastAnswer = max(lastAnswer ?? latest, latest)
+        if let silent = unanswered, silent.latest <= latest { unanswered = nil }
         let isCounted = slots[index].number == number
         if isCounted { slots[index].requests &+= count }
         switch outcome {
@@ -96,6 +117,20 @@ package struct UpstreamHealthMeter: Sendable {
             if isCounted { slots[index].failures &+= count }
             keep(Failure(at: latest, reason: reason))
         }
+    }
+
+    /// Counts requests that got no response before their clients gave up. They say nothing alone: many in a row do.
+    package mutating func addUnanswered(count: Int, latest: UnixTime) {
+        if let lastAnswer, latest <= lastAnswer { return }
+        let (known, before) = (unanswered?.count ?? 0, unanswered?.latest ?? latest)
+        unanswered = Unanswered(count: known + count, latest: max(before, latest))
+    }
+
+    private func unanswered(at now: UnixTime) -> Int? {
+        guard let unanswered, unanswered.count >= Self.fewestUnanswered, now - unanswered.latest < Self.window,
+            lastAnswer.map({ unanswered.latest - $0 >= Self.silence }) ?? true
+        else { return nil }
+        return unanswered.count
     }
 
     /// Says more of one of the failures that are counted. It may come before it is counted.
@@ -123,7 +158,8 @@ package struct UpstreamHealthMeter: Sendable {
             lastFailureRequestId: lastFailure?.requestID,
             failureRate: requests == 0 ? nil : Double(failures) / Double(requests),
             rejectionRate: requests == 0 ? nil : Double(rejections) / Double(requests),
-            requests: requests
+            requests: requests,
+            unanswered: unanswered(at: now)
         )
     }
 

@@ -232,8 +232,11 @@ private enum StatusText {
 
     /// Over the last 5 minutes; a dash where nothing was sent in that time.
     private static func health(of route: RouteStatus) -> String {
-        guard let health = route.health, let rate = health.failureRate else { return "-" }
+        guard let health = route.health else { return "-" }
+        let silence = health.silence
+        guard let rate = health.failureRate else { return silence ?? "-" }
         let parts = [
+            silence,
             share(rate, of: health.requests, "failed"),
             share(health.rejectionRate ?? 0, of: health.requests, "rejected (401, 403)"),
         ].compactMap(\.self)

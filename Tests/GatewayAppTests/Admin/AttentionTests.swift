@@ -183,6 +183,7 @@ struct RouteConditionTests {
         #expect(route(UpstreamHealth(lastSuccessAt: later, lastFailureAt: earlier)).condition(nil) == .idle)
         #expect(route(UpstreamHealth(lastSuccessAt: earlier, lastFailureAt: later)).condition(nil) == .failing)
         #expect(route(UpstreamHealth(lastFailureAt: later)).condition(nil) == .failing)
+        #expect(route(UpstreamHealth(unanswered: 3)).condition(nil) == .degraded)
     }
 
     @Test func aRouteWithoutATokenFails() {

@@ -43,6 +43,30 @@ struct UpstreamHealthMeterTests {
         #expect(UpstreamOutcome(status: 0, problem: nil) == nil)
     }
 
+    @Test func clientsThatGiveUpOneAfterTheOtherAreSaid() {
+        var meter = UpstreamHealthMeter()
+        meter.addUnanswered(count: 2, latest: Self.start)
+        #expect(meter.health(at: Self.start).unanswered == nil)
+        meter.addUnanswered(count: 1, latest: Self.start + .seconds(20))
+        let health = meter.health(at: Self.start + .seconds(30))
+        #expect(health.unanswered == 3 && health.requests == 0 && health.failureRate == nil)
+        #expect(health.silence == "no response to the last 3 requests (clients gave up)")
+        #expect(meter.health(at: Self.start + .seconds(320)).unanswered == nil, "that was long ago")
+        meter.add(.failure("status 503"), count: 1, latest: Self.start + .seconds(40))
+        #expect(meter.health(at: Self.start + .seconds(40)).unanswered == nil, "a response ends the silence")
+    }
+
+    /// On a busy route some clients always give up.
+    @Test func besideResponsesClientsThatGiveUpAreNotSaid() {
+        var meter = UpstreamHealthMeter()
+        meter.add(.success, count: 100, latest: Self.start)
+        meter.addUnanswered(count: 9, latest: Self.start)
+        meter.addUnanswered(count: 9, latest: Self.start + .seconds(1))
+        #expect(meter.health(at: Self.start + .seconds(1)).unanswered == nil)
+        meter.addUnanswered(count: 1, latest: Self.start + .seconds(10))
+        #expect(meter.health(at: Self.start + .seconds(10)).unanswered == 10)
+    }
+
     @Test func theLastOfEachAndTheRateAreKept() {
         var meter = UpstreamHealthMeter()
         meter.add(.success, count: 3, latest: Self.start)
