@@ -257,7 +257,7 @@ def test_informational_responses_for_a_client_that_reads_nothing(make_http2_orig
         time.sleep(2)
         assert proc.peak_memory_mib(gateway.process.pid) - before < 32
         answer = b"".join(iter(lambda: wire.recv(65536), b""))
-    assert 0 < answer.count(b"HTTP/1.1 103 ") < 60 and b"HTTP/1.1 200 " in answer and answer.endswith(b"ok"), answer[-500:]
+    assert 0 < answer.count(b"HTTP/1.1 103 ") < 60 and b"HTTP/1.1 200 " in answer and answer.endswith(b"2\r\nok\r\n0\r\n\r\n"), answer[-500:]
 
 
 def test_a_request_head_that_fits_in_no_frame_has_several(gateway, origin):

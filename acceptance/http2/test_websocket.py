@@ -101,4 +101,4 @@ def test_an_upstream_without_websocket(served, make_origin):
     with contextlib.closing(served(plain_config(origin)).client()) as client:
         assert client.finish(begin(client)).status == 426
         page = client.finish(begin(client))
-        assert page.status == 502 and b"upgrade-failed" in page.body and b"answered 200" in page.body
+        assert page.status == 502 and b"upgrade-failed" in page.body and b"WebSocket request with 200" in page.body

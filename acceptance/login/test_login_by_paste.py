@@ -51,7 +51,7 @@ def test_a_paste_with_another_state_is_refused(authority, gateway):
 WRONG = {
     "a-text": (lambda login, address: "what was that code", "neither the address where the browser ended up nor a code"),
     "a-code-with-spaces": (lambda login, address: code_in(address)[:8] + " " + code_in(address)[8:], "nor a code"),
-    "the-page-of-the-login": (lambda login, address: login.page, "it has to begin with http://127.0.0.1:"),
+    "the-page-of-the-login": (lambda login, address: login.page, "it must begin with http://127.0.0.1:"),
     "half-of-the-address": (lambda login, address: address.partition("&state=")[0], "was not copied whole, in one line"),
     "cut-by-a-line-break": (lambda login, address: address.replace("&state", "\n&state"), "not copied whole, in one line"),
     "the-redirect-alone": (lambda login, address: login.redirect, "was not copied whole, in one line"),
@@ -86,7 +86,7 @@ def test_the_answer_to_an_older_login_is_called_so(authority, gateway):
     second = Login(gateway, "me", "--manual")
     # Each has a redirect of its own. Where the port is a fixed one, it is the state that tells them apart.
     code, _, words = second.paste(second.redirect + "?" + address.partition("?")[2])
-    assert code == 1 and "it is from an older attempt" in words
+    assert code == 1 and "it is from an earlier attempt" in words
     code, _, words = first.end()
     assert code == 1 and "A newer login replaced this one" in words
     assert authority.tokens() == []

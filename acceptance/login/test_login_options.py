@@ -206,7 +206,7 @@ def test_an_address_with_another_path_is_refused_with_both_tokens_in_it(sandbox,
     login = Login(gateway, "me")
     end = end_of_login(sandbox, login)
     code, output, words = login.paste(end)
-    assert (code, output) == (1, "") and f"has to begin with {sandbox['DUKE_URL']}{path}" in words, words
+    assert (code, output) == (1, "") and f"must begin with {sandbox['DUKE_URL']}{path}" in words, words
     assert status_of(gateway)["state"] == "login_required"
     # Neither the words nor the log repeat what was pasted.
     for pair in urllib.parse.urlsplit(end).query.split("&"):

@@ -195,7 +195,7 @@ class TestInputOutputErrors:
         strace = Strace(gateway.process, database_files(gateway, "tokens"), "fdatasync,fsync:error=EIO")
         try:
             result = gateway.run("token", "refresh", "campus")
-            assert result.returncode == 1 and "refresh token of campus is not spent" in result.stderr
+            assert result.returncode == 1 and "refresh token of campus is not used" in result.stderr
             code, reasons = readiness(gateway)
             assert code == 503 and "campus cannot be renewed" in " ".join(reasons)
             assert status(gateway, "/campus/api/me") == 200, "the live token is still used"

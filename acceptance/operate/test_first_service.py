@@ -219,7 +219,7 @@ MISTAKES = [
     (["acme", "--with", "port=1", "--secret", "ACME_TOKN=env:X"], 2, 'no secret "ACME_TOKN"; did you mean "ACME_TOKEN"?'),
     (["acmee", "--with", "port=1"], 1, 'no preset is named "acmee"; did you mean "acme"?'),
     (["acme", "open", "--with", "port=1"], 1, 'routes has an entry "open" already; add it under another name'),
-    (["acme", "a/b", "--with", "port=1"], 2, "a name has letters, digits"),
+    (["acme", "a/b", "--with", "port=1"], 2, "a name has at most 64 letters, digits"),
     (["acme", "--with", "port=not-a-port"], 3, "upstream"),
 ]
 

@@ -124,7 +124,7 @@ struct StateRestoreCommand: AsyncParsableCommand {
             to its folder replaced-TIME, and nothing is deleted. For a backup without
             keys, put the key files in their places first; they may be there already.
 
-            Refresh tokens may have been spent since the backup. Those that are valid
+            Refresh tokens may have been used since the backup. Those that are valid
             once are not sent: the state is rotation_uncertain, and the credential
             needs a login when its token expires. If nothing has used them since the
             backup, use authgateway token refresh NAME. Recorded as state_restored.
@@ -197,7 +197,7 @@ struct StateRestoreCommand: AsyncParsableCommand {
         }
         guard outcome.marked > 0 else { return text }
         return text + """
-            \(outcome.marked) of them \(outcome.marked == 1 ? "has" : "have") a refresh token, which may have been spent since.
+            \(outcome.marked) of them \(outcome.marked == 1 ? "has" : "have") a refresh token, which may have been used since.
             Those that are valid once are not sent: such credentials need a login when their token expires.
             If nothing has used them since the backup:
               authgateway token refresh NAME
