@@ -310,7 +310,7 @@ extension AuditReader {
                     rows += 1
                     if rows.isMultiple(of: 4096), ContinuousClock.now > end { throw CancellationError() }
                     guard let minute = row.text(at: 0), let name = row.text(at: 1) else { return }
-                    let refusals = row.count(at: 4).map { $0 + (row.count(at: 5) ?? 0) }
+                    let refusals = row.count(at: 4).map { $0.adding(row.count(at: 5) ?? 0) }
                     changes.add(
                         name,
                         minute: minute,
@@ -587,7 +587,9 @@ extension AuditReader {
     ) throws -> (rows: ArraySlice<Row>, isPartial: Bool, isCut: Bool) {
         let last = try Int64.fetchOne(database, sql: "SELECT max(id) FROM \(selection.table)") ?? 0
         let first = try Int64.fetchOne(database, sql: "SELECT min(id) FROM \(selection.table)") ?? 0
-        let start = last - Int64(newest)
+        // Numbers that somebody has changed must not trap.
+        let (difference, overflows) = last.subtractingReportingOverflow(Int64(newest))
+        let start = overflows ? .min : difference
         var selection = selection
         selection.condition.add("id >", .integer(start))
         selection.limit = limit + 1

@@ -97,7 +97,7 @@ struct AuditVerifier {
             if result.rows & 1023 == 0 { onRows?(result.rows, total) }
             for index in indices.indices { indices[index].add(row) }
             if walk.id >= marks.next { try marks.pass(walk.position) }
-            if walk.id == start.id + 1 { noteLoss(row, &result) }
+            if walk.id == start.id &+ 1 { noteLoss(row, &result) }
             result.rows += 1
             result.firstRow = result.firstRow ?? walk.id
             result.lastRow = walk.id
@@ -108,7 +108,7 @@ struct AuditVerifier {
     /// The first row tells when no rows were removed before it, but lost.
     private func noteLoss(_ row: borrowing StatementRow, _ result: inout AuditVerification) {
         guard row.text(at: 2) == TokenEvent.Name.auditRecreated.rawValue else { return }
-        (result.lostTo, result.lostAt) = (row.integer(at: 0) - 1, row.text(at: 1))
+        (result.lostTo, result.lostAt) = (row.integer(at: 0) &- 1, row.text(at: 1))
         result.prunedTo = 0
     }
 
@@ -205,7 +205,7 @@ extension AuditVerifier {
         guard let values = row.map({ Array($0.databaseValues) }), let id = Int64.fromDatabaseValue(values[0]) else {
             return ChainWalk.Position(id: 0, hash: AuditChain.genesis)
         }
-        return ChainWalk.Position(id: id - 1, hash: String.fromDatabaseValue(values[1]) ?? "")
+        return ChainWalk.Position(id: id &- 1, hash: String.fromDatabaseValue(values[1]) ?? "")
     }
 }
 
@@ -345,10 +345,14 @@ package struct AuditMark: Hashable, Sendable {
     func absence(behind end: Int64) -> AuditVerifier.Found {
         switch source {
         case .head, .logHead, .shipped:
-            let range = id == end + 1 ? "row \(id) was" : "rows \(end + 1) to \(id) were"
-            return .init(.cutTail, row: end + 1, "\(range) cut off the end")
+            let range = id == end &+ 1 ? "row \(id) was" : "rows \(end &+ 1) to \(id) were"
+            return .init(.cutTail, row: end &+ 1, "\(range) cut off the end")
         case .anchor, .argument:
-            return .init(.rolledBack, row: end + 1, "the log ends before row \(id), which \(words); it \(Self.putBack)")
+            return .init(
+                .rolledBack,
+                row: end &+ 1,
+                "the log ends before row \(id), which \(words); it \(Self.putBack)"
+            )
         }
     }
 
