@@ -138,15 +138,21 @@ package final class AuditReader: Sendable {
     /// Who used a credential.
     ///
     /// - Parameter limit: How long it may take; nil for as long as it takes.
+    /// - Throws: ``AuditError/tookTooLong`` then.
     package func who(
         _ question: AuditWho.Question,
         within limit: Duration? = nil
     ) async throws(AuditError) -> AuditWho {
-        try await read { database in
-            let oldest = try String.fetchOne(database, sql: "SELECT min(minute) FROM token_use")
-            let end = limit.map { ContinuousClock.now + $0 }
-            var answer = try Self.who(question, recordedSince: oldest, until: end, in: database)
-            try Self.addRequests(to: &answer, question, until: end, in: database)
+        let end = limit.map { ContinuousClock.now + $0 }
+        return try await read { database in
+            let found = try SQLiteDeadline.run(until: end, in: database) {
+                let oldest = try String.fetchOne(database, sql: "SELECT min(minute) FROM token_use")
+                return try Self.who(question, recordedSince: oldest, in: database)
+            }
+            guard var answer = found else { throw AuditError.tookTooLong }
+            _ = try SQLiteDeadline.run(until: end, in: database) {
+                try Self.addRequests(to: &answer, question, until: end, in: database)
+            }
             return answer
         }
     }
@@ -325,12 +331,9 @@ extension AuditReader {
     }
 
     /// Reads `token_use` alone, of a log or of rows that were copied from a shared database.
-    ///
-    /// - Parameter end: When it has taken too long; nil for never.
     static func who(
         _ question: AuditWho.Question,
         recordedSince: String?,
-        until end: ContinuousClock.Instant?,
         in database: Database
     ) throws -> AuditWho {
         let name = question.by == .status ? "'' AS name" : question.by.rawValue
@@ -346,16 +349,11 @@ extension AuditReader {
             condition: question.filter.condition(for: .uses)
         )
         var tally = AuditWhoTally(question)
-        var rows = 0
         try StatementRow.forEach(
             of: selection.unorderedSQL,
             arguments: selection.condition.arguments,
             in: database
         ) { row in
-            rows += 1
-            if let end, rows.isMultiple(of: 4096), ContinuousClock.now > end {
-                throw AuditError("the query took too long; choose a shorter period")
-            }
             tally.add(
                 AuditWhoTally.Use(
                     minute: row.text(at: 0) ?? "",
