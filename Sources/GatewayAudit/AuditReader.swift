@@ -181,13 +181,13 @@ package final class AuditReader: Sendable {
         let head = AuditHead.read(for: path)
         let chain = AuditChain(key: keys.chain)
         let verifier = AuditVerifier(chain: chain, head: head, evidence: evidence, onRows: onRows)
-        return try await read { try verifier.verify($0) }
+        return try await read(evenIfReplaced: true) { try verifier.verify($0) }
     }
 
     /// Looks at the newest rows alone, at the key and at the head file: quick, and no proof for the rows before them.
     package func verifyTail(keys: AuditKeys, rows: Int) async throws(AuditError) -> AuditVerification {
         let head = AuditHead.read(for: path)
-        return try await read {
+        return try await read(evenIfReplaced: true) {
             try AuditVerifier(chain: AuditChain(key: keys.chain), head: head, evidence: AuditEvidence()).verifyTail(
                 $0,
                 rows: rows
@@ -211,7 +211,9 @@ package final class AuditReader: Sendable {
         return AuditFile.loss(of: path, to: known.id, keyPath: nil)
     }
 
+    /// - Parameter evenIfReplaced: Whether something else may stand in the place of a table.
     func read<Value: Sendable>(
+        evenIfReplaced: Bool = false,
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(AuditError) -> Value {
         let path = path
@@ -220,7 +222,9 @@ package final class AuditReader: Sendable {
                 done.resume(
                     returning: Result {
                         try Self.open(path).read { database in
-                            guard try database.tableExists("token_events") else {
+                            let replaced = try AuditSchema.replacedTable(in: database)
+                            if let replaced, !evenIfReplaced { throw AuditSchema.isReplaced(replaced) }
+                            guard try replaced != nil || database.tableExists("token_events") else {
                                 throw AuditError(Self.loss(at: path) ?? "\(path) is not an audit log of a gateway")
                             }
                             try SQLiteSchema.require(atMost: AuditSchema.version, in: database)

@@ -25,6 +25,7 @@ struct AuditVerifier {
         var result = AuditVerification(rows: 0, prunedTo: 0)
         result.isCopy = evidence.isCopy
         do {
+            try verifyTables(database)
             try verifyKey(database)
             let start = try verifyCheckpoints(database)
             result.prunedTo = start.id
@@ -40,6 +41,7 @@ struct AuditVerifier {
             _ = try own.get() + others.get()
             try verifyEnd(at: end, &marks)
             try verifyGuards(database)
+            try verifyViews(database)
             for index in indices { try index.verify(database) }
         } catch let found as Found {
             result.breach = found.breach
@@ -137,6 +139,21 @@ struct AuditVerifier {
         try marks.end(at: end)
     }
 
+    /// Before anything is read: a view may have no end.
+    private func verifyTables(_ database: Database) throws {
+        guard let name = try AuditSchema.replacedTable(in: database) else { return }
+        throw Found(.replaced, "\(name) is no table any more: somebody has put something else in its place")
+    }
+
+    private func verifyViews(_ database: Database) throws {
+        guard let name = try AuditSchema.replacedView(in: database) else { return }
+        throw Found(
+            .replaced,
+            "all rows fit, but the view \(name) was replaced, so who read it may have read something else; the gateway makes "
+                + "it anew when it starts"
+        )
+    }
+
     /// The texts, not only the names: a trigger of the same name may do something else.
     private func verifyGuards(_ database: Database) throws {
         var missing = AuditSchema.guards
@@ -165,6 +182,7 @@ extension AuditVerifier {
     func verifyTail(_ database: Database, rows count: Int) throws -> AuditVerification {
         var result = AuditVerification(rows: 0, prunedTo: 0)
         do {
+            try verifyTables(database)
             try verifyKey(database)
             try verifyTail(database, rows: count, &result)
         } catch let found as Found {
