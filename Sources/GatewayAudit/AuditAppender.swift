@@ -13,11 +13,15 @@ struct AuditAppender {
     var added: [AuditRow] = []
 
     mutating func append(_ event: TokenEvent, to database: Database) throws {
-        let columns = rows.columns(of: event, id: head.id + 1)
+        let (id, overflows) = head.id.addingReportingOverflow(1)
+        guard !overflows else {
+            throw AuditError("the last row of the audit log was changed; run `authgateway audit verify`")
+        }
+        let columns = rows.columns(of: event, id: id)
         let hash = chain.hash(ofEvent: columns, after: head.hash)
         let values = columns + [head.hash.databaseValue, hash.databaseValue]
         try database.cachedStatement(sql: Self.insertion).execute(arguments: StatementArguments(values))
-        head = AuditHead(id: head.id + 1, hash: hash, chain: chain)
+        head = AuditHead(id: id, hash: hash, chain: chain)
         if let row = AuditRow(values) { added.append(row) }
     }
 
@@ -97,7 +101,7 @@ struct AuditCheckpoint {
     func append(to database: Database, chain: AuditChain) throws {
         let latest = try Row.fetchOne(database, sql: "SELECT id, hash FROM audit_checkpoints ORDER BY id DESC LIMIT 1")
         let values = latest.map { Array($0.databaseValues) }
-        let id = (values.flatMap { Int64.fromDatabaseValue($0[0]) } ?? 0) + 1
+        let id = (values.flatMap { Int64.fromDatabaseValue($0[0]) } ?? 0) &+ 1
         let previous = values.flatMap { String.fromDatabaseValue($0[1]) } ?? AuditChain.genesis
         let columns = [id.databaseValue, at.rfc3339.databaseValue, prunedTo.databaseValue, hash.databaseValue]
         let link = chain.hash(ofCheckpoint: columns, after: previous)

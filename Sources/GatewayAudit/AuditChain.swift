@@ -74,14 +74,14 @@ struct ChainWalk {
 
     /// - Parameter row: ``AuditSchema/allColumns`` of the next row, in the order of the ids.
     mutating func step(to row: borrowing StatementRow) throws(AuditVerifier.Found) {
-        let expected = id + 1
+        let expected = id &+ 1
         guard row.kind(at: 0) == .integer else { throw .init(.changed, row: expected, "a row has no number") }
         let found = row.integer(at: 0)
         guard found >= expected else {
             throw .init(.moved, row: found, "row \(found) comes before the first row, \(expected)")
         }
         guard found == expected else {
-            let range = found == expected + 1 ? "row \(expected) is" : "rows \(expected) to \(found - 1) are"
+            let range = found == expected &+ 1 ? "row \(expected) is" : "rows \(expected) to \(found - 1) are"
             throw .init(.missing, row: expected, "\(range) missing")
         }
         switch link.follow(row) {

@@ -1,4 +1,4 @@
-import GatewayEvents
+package import GatewayEvents
 import GatewayFiles
 package import GatewayHTTP
 
@@ -84,6 +84,8 @@ struct AuditFile: Sendable {
 }
 
 extension AuditError {
+    package static let tookTooLong = AuditError("the question took too long; ask for a shorter period")
+
     /// Why SQLite could not do something with the log, in words for the person who has to act.
     init(_ error: any Error, file path: String) {
         self =

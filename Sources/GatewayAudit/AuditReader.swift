@@ -138,15 +138,21 @@ package final class AuditReader: Sendable {
     /// Who used a credential.
     ///
     /// - Parameter limit: How long it may take; nil for as long as it takes.
+    /// - Throws: ``AuditError/tookTooLong`` then.
     package func who(
         _ question: AuditWho.Question,
         within limit: Duration? = nil
     ) async throws(AuditError) -> AuditWho {
-        try await read { database in
-            let oldest = try String.fetchOne(database, sql: "SELECT min(minute) FROM token_use")
-            let end = limit.map { ContinuousClock.now + $0 }
-            var answer = try Self.who(question, recordedSince: oldest, until: end, in: database)
-            try Self.addRequests(to: &answer, question, until: end, in: database)
+        let end = limit.map { ContinuousClock.now + $0 }
+        return try await read { database in
+            let found = try SQLiteDeadline.run(until: end, in: database) {
+                let oldest = try String.fetchOne(database, sql: "SELECT min(minute) FROM token_use")
+                return try Self.who(question, recordedSince: oldest, in: database)
+            }
+            guard var answer = found else { throw AuditError.tookTooLong }
+            _ = try SQLiteDeadline.run(until: end, in: database) {
+                try Self.addRequests(to: &answer, question, until: end, in: database)
+            }
             return answer
         }
     }
@@ -175,13 +181,13 @@ package final class AuditReader: Sendable {
         let head = AuditHead.read(for: path)
         let chain = AuditChain(key: keys.chain)
         let verifier = AuditVerifier(chain: chain, head: head, evidence: evidence, onRows: onRows)
-        return try await read { try verifier.verify($0) }
+        return try await read(evenIfReplaced: true) { try verifier.verify($0) }
     }
 
     /// Looks at the newest rows alone, at the key and at the head file: quick, and no proof for the rows before them.
     package func verifyTail(keys: AuditKeys, rows: Int) async throws(AuditError) -> AuditVerification {
         let head = AuditHead.read(for: path)
-        return try await read {
+        return try await read(evenIfReplaced: true) {
             try AuditVerifier(chain: AuditChain(key: keys.chain), head: head, evidence: AuditEvidence()).verifyTail(
                 $0,
                 rows: rows
@@ -205,7 +211,9 @@ package final class AuditReader: Sendable {
         return AuditFile.loss(of: path, to: known.id, keyPath: nil)
     }
 
+    /// - Parameter evenIfReplaced: Whether something else may stand in the place of a table.
     func read<Value: Sendable>(
+        evenIfReplaced: Bool = false,
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(AuditError) -> Value {
         let path = path
@@ -214,7 +222,9 @@ package final class AuditReader: Sendable {
                 done.resume(
                     returning: Result {
                         try Self.open(path).read { database in
-                            guard try database.tableExists("token_events") else {
+                            let replaced = try AuditSchema.replacedTable(in: database)
+                            if let replaced, !evenIfReplaced { throw AuditSchema.isReplaced(replaced) }
+                            guard try replaced != nil || database.tableExists("token_events") else {
                                 throw AuditError(Self.loss(at: path) ?? "\(path) is not an audit log of a gateway")
                             }
                             try SQLiteSchema.require(atMost: AuditSchema.version, in: database)
@@ -310,7 +320,7 @@ extension AuditReader {
                     rows += 1
                     if rows.isMultiple(of: 4096), ContinuousClock.now > end { throw CancellationError() }
                     guard let minute = row.text(at: 0), let name = row.text(at: 1) else { return }
-                    let refusals = row.count(at: 4).map { $0 + (row.count(at: 5) ?? 0) }
+                    let refusals = row.count(at: 4).map { $0.adding(row.count(at: 5) ?? 0) }
                     changes.add(
                         name,
                         minute: minute,
@@ -325,12 +335,9 @@ extension AuditReader {
     }
 
     /// Reads `token_use` alone, of a log or of rows that were copied from a shared database.
-    ///
-    /// - Parameter end: When it has taken too long; nil for never.
     static func who(
         _ question: AuditWho.Question,
         recordedSince: String?,
-        until end: ContinuousClock.Instant?,
         in database: Database
     ) throws -> AuditWho {
         let name = question.by == .status ? "'' AS name" : question.by.rawValue
@@ -346,16 +353,11 @@ extension AuditReader {
             condition: question.filter.condition(for: .uses)
         )
         var tally = AuditWhoTally(question)
-        var rows = 0
         try StatementRow.forEach(
             of: selection.unorderedSQL,
             arguments: selection.condition.arguments,
             in: database
         ) { row in
-            rows += 1
-            if let end, rows.isMultiple(of: 4096), ContinuousClock.now > end {
-                throw AuditError("the query took too long; choose a shorter period")
-            }
             tally.add(
                 AuditWhoTally.Use(
                     minute: row.text(at: 0) ?? "",

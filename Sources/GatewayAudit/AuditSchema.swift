@@ -1,4 +1,5 @@
 import GRDB
+import GatewayEvents
 import GatewayFiles
 
 /// The database's tables, views and guards. Plain SQL: the `sqlite3` shell reads all of it.
@@ -66,6 +67,7 @@ package enum AuditSchema {
     /// - Parameter limit: Tables with more rows do not get the indices that they lack: that takes a second for a million rows.
     static func create(in database: Database, indexingUpTo limit: Int = 200_000) throws {
         try SQLiteSchema.require(atMost: version, in: database)
+        if let name = try replacedTable(in: database) { throw isReplaced(name) }
         try database.execute(sql: tables)
         for (table, column, definition) in laterColumns where try !has(column, in: table, of: database) {
             try database.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(column) \(definition)")
@@ -95,16 +97,53 @@ package enum AuditSchema {
         try columns.map { try has($0, in: table, of: database) ? $0 : "NULL AS \($0)" }
     }
 
-    /// One that is the same is left alone, because each start would wait for the disk. A table that somebody has made under this name
-    /// stays, too.
+    /// One that is the same is left alone, because each start would wait for the disk.
     private static func create(view name: String, _ sql: String, in database: Database) throws {
-        let known = "SELECT type, sql FROM sqlite_schema WHERE name = ?"
-        if let row = try Row.fetchOne(database, sql: known, arguments: [name]).map({ Array($0.databaseValues) }) {
-            guard String.fromDatabaseValue(row[0]) == "view", String.fromDatabaseValue(row[1]) != sql else { return }
+        if let made = try object(name, in: database) {
+            guard made.type == "view" else {
+                throw AuditError(
+                    "the audit log has a \(made.type) \(name) in the place of a view of the gateway; rename it with "
+                        + "`ALTER TABLE \(name) RENAME TO` and another name in sqlite3, and restart the gateway"
+                )
+            }
+            guard made.sql != sql else { return }
             try database.execute(sql: "DROP VIEW \(name)")
         }
         try database.execute(sql: sql)
     }
+
+    /// What stands under a name. SQLite tells no letters apart that differ in case only.
+    private static func object(_ name: String, in database: Database) throws -> (type: String, sql: String)? {
+        let known = "SELECT type, sql FROM sqlite_schema WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view')"
+        guard let row = try Row.fetchOne(database, sql: known, arguments: [name]) else { return nil }
+        let values = Array(row.databaseValues)
+        return (String.fromDatabaseValue(values[0]) ?? "", String.fromDatabaseValue(values[1]) ?? "")
+    }
+
+    /// The first table in whose place something else stands, such as a view, which may have any rows and no end.
+    static func replacedTable(in database: Database) throws -> String? {
+        try tableNames.first { name in
+            guard let made = try object(name, in: database) else { return false }
+            return made.type != "table" || !made.sql.hasPrefix("CREATE TABLE")
+        }
+    }
+
+    static func isReplaced(_ table: String) -> AuditError {
+        AuditError(
+            "\(table) in the audit log is no table any more: somebody has replaced it; restore the audit log from a "
+                + "backup, or move it and its .head file away to begin a new one"
+        )
+    }
+
+    /// The first view that is not the one that the gateway makes. One that is not there hides nothing.
+    static func replacedView(in database: Database) throws -> String? {
+        try views.first { name, sql in
+            guard let made = try object(name, in: database) else { return false }
+            return made.type != "view" || made.sql != sql
+        }?.key
+    }
+
+    private static let tableNames = ["token_events", "audit_checkpoints", "audit_log", "token_use", "token_requests"]
 
     static func create(_ index: AuditIndex, in database: Database) throws {
         try database.execute(sql: "DROP INDEX IF EXISTS \(index.name)")

@@ -24,6 +24,8 @@ package struct AuditVerification: Hashable, Sendable, Codable {
         case unguarded
         /// The index by time lacks rows or has others, so a question since a time may not have found all of them.
         case indexChanged = "index_changed"
+        /// Something else stands in the place of a table or a view.
+        case replaced
     }
 
     package struct Breach: Hashable, Sendable, Codable {

@@ -25,6 +25,7 @@ struct AuditVerifier {
         var result = AuditVerification(rows: 0, prunedTo: 0)
         result.isCopy = evidence.isCopy
         do {
+            try verifyTables(database)
             try verifyKey(database)
             let start = try verifyCheckpoints(database)
             result.prunedTo = start.id
@@ -40,6 +41,7 @@ struct AuditVerifier {
             _ = try own.get() + others.get()
             try verifyEnd(at: end, &marks)
             try verifyGuards(database)
+            try verifyViews(database)
             for index in indices { try index.verify(database) }
         } catch let found as Found {
             result.breach = found.breach
@@ -97,7 +99,7 @@ struct AuditVerifier {
             if result.rows & 1023 == 0 { onRows?(result.rows, total) }
             for index in indices.indices { indices[index].add(row) }
             if walk.id >= marks.next { try marks.pass(walk.position) }
-            if walk.id == start.id + 1 { noteLoss(row, &result) }
+            if walk.id == start.id &+ 1 { noteLoss(row, &result) }
             result.rows += 1
             result.firstRow = result.firstRow ?? walk.id
             result.lastRow = walk.id
@@ -108,7 +110,7 @@ struct AuditVerifier {
     /// The first row tells when no rows were removed before it, but lost.
     private func noteLoss(_ row: borrowing StatementRow, _ result: inout AuditVerification) {
         guard row.text(at: 2) == TokenEvent.Name.auditRecreated.rawValue else { return }
-        (result.lostTo, result.lostAt) = (row.integer(at: 0) - 1, row.text(at: 1))
+        (result.lostTo, result.lostAt) = (row.integer(at: 0) &- 1, row.text(at: 1))
         result.prunedTo = 0
     }
 
@@ -135,6 +137,21 @@ struct AuditVerifier {
             throw Found(.headMissing, "the head file is missing, so rows may have been cut off the end")
         }
         try marks.end(at: end)
+    }
+
+    /// Before anything is read: a view may have no end.
+    private func verifyTables(_ database: Database) throws {
+        guard let name = try AuditSchema.replacedTable(in: database) else { return }
+        throw Found(.replaced, "\(name) is no table any more: somebody has put something else in its place")
+    }
+
+    private func verifyViews(_ database: Database) throws {
+        guard let name = try AuditSchema.replacedView(in: database) else { return }
+        throw Found(
+            .replaced,
+            "all rows fit, but the view \(name) was replaced, so who read it may have read something else; the gateway makes "
+                + "it anew when it starts"
+        )
     }
 
     /// The texts, not only the names: a trigger of the same name may do something else.
@@ -165,6 +182,7 @@ extension AuditVerifier {
     func verifyTail(_ database: Database, rows count: Int) throws -> AuditVerification {
         var result = AuditVerification(rows: 0, prunedTo: 0)
         do {
+            try verifyTables(database)
             try verifyKey(database)
             try verifyTail(database, rows: count, &result)
         } catch let found as Found {
@@ -205,7 +223,7 @@ extension AuditVerifier {
         guard let values = row.map({ Array($0.databaseValues) }), let id = Int64.fromDatabaseValue(values[0]) else {
             return ChainWalk.Position(id: 0, hash: AuditChain.genesis)
         }
-        return ChainWalk.Position(id: id - 1, hash: String.fromDatabaseValue(values[1]) ?? "")
+        return ChainWalk.Position(id: id &- 1, hash: String.fromDatabaseValue(values[1]) ?? "")
     }
 }
 
@@ -345,10 +363,14 @@ package struct AuditMark: Hashable, Sendable {
     func absence(behind end: Int64) -> AuditVerifier.Found {
         switch source {
         case .head, .logHead, .shipped:
-            let range = id == end + 1 ? "row \(id) was" : "rows \(end + 1) to \(id) were"
-            return .init(.cutTail, row: end + 1, "\(range) cut off the end")
+            let range = id == end &+ 1 ? "row \(id) was" : "rows \(end &+ 1) to \(id) were"
+            return .init(.cutTail, row: end &+ 1, "\(range) cut off the end")
         case .anchor, .argument:
-            return .init(.rolledBack, row: end + 1, "the log ends before row \(id), which \(words); it \(Self.putBack)")
+            return .init(
+                .rolledBack,
+                row: end &+ 1,
+                "the log ends before row \(id), which \(words); it \(Self.putBack)"
+            )
         }
     }
 

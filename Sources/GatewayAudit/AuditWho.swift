@@ -142,7 +142,7 @@ struct AuditWhoTally {
             ]
             let isToldApart = AuditResult(statusClass: statusClass) == .clientError
             let known = isToldApart ? named.filter { (1...max(1, requests)).contains($0.1) } : []
-            let rest = known.reduce(requests) { $0.adding(-$1.1) }
+            let rest = known.reduce(requests) { $0.subtracting($1.1) }
             return known + (rest > 0 ? [(AuditResult(statusClass: statusClass), rest)] : [])
         }
     }
@@ -213,5 +213,11 @@ extension Int {
     func adding(_ other: Int) -> Int {
         let (sum, overflows) = addingReportingOverflow(other)
         return overflows ? (other < 0 ? .min : .max) : sum
+    }
+
+    /// The same for a difference.
+    func subtracting(_ other: Int) -> Int {
+        let (difference, overflows) = subtractingReportingOverflow(other)
+        return overflows ? (other < 0 ? .max : .min) : difference
     }
 }

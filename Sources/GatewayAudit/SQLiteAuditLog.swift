@@ -146,7 +146,7 @@ package final class SQLiteAuditLog: AuditLog {
 
     /// Events that the database does not have yet, as far as is known.
     package var unshippedEvents: Int {
-        state.withLock { Int(max(0, $0.head.id - $0.shipping.shippedTo)) }
+        state.withLock { max(0, Int($0.head.id).subtracting(Int($0.shipping.shippedTo))) }
     }
 
     /// How far the copy is, in one step.
@@ -903,7 +903,7 @@ extension SQLiteAuditLog {
             let bounds = range.map { $0.databaseValues.map { Int64.fromDatabaseValue($0) } } ?? []
             guard bounds.count == 2, let first = bounds[0], let kept = bounds[1], first < kept else { return .commit }
             state.withLock { $0.shipping.holdRetention(removable < kept - 1) }
-            let last = min(kept - 1, first + Self.pruneLimit - 1, removable)
+            let last = min(kept - 1, Int64(Int(first).adding(Int(Self.pruneLimit - 1))), removable)
             guard first <= last else { return .commit }
             try requireIntactRows(upTo: last, in: database)
             try checkpoint(upTo: last, at: now, in: database)

@@ -171,7 +171,7 @@ extension SharedAuditReader {
         }
         let oldest = try await ask(PostgreSQLStatement(Self.oldestUse, isRepeatable: true)).first?.text(0)
         return try await copy.use {
-            try AuditReader.who(question, recordedSince: oldest, until: nil, in: $0)
+            try AuditReader.who(question, recordedSince: oldest, in: $0)
         }
     }
 

@@ -53,7 +53,7 @@ struct AuditIndexTests {
         try await fixture.write(3)
         try fixture.tamper(
             "DROP INDEX token_requests_by_at; CREATE INDEX token_requests_by_at ON token_requests (at) WHERE status = 1;"
-                + "DROP VIEW uses; CREATE VIEW uses AS SELECT 1; DROP VIEW failures; CREATE TABLE failures (mine)"
+                + "DROP VIEW uses; CREATE VIEW uses AS SELECT 1"
         )
         let log = try fixture.open()
         await log.close()
@@ -61,7 +61,44 @@ struct AuditIndexTests {
             try query("SELECT sql FROM sqlite_schema WHERE name = 'token_requests_by_at'").first?["sql"] as String?
         #expect(sql == AuditIndex.requestsByTime.sql)
         #expect(try query("SELECT status_401 FROM uses").isEmpty)
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    @Test func aTableInThePlaceOfAViewIsAnErrorThatSaysWhatToDo() async throws {
+        try await fixture.write(3)
+        try fixture.tamper("DROP VIEW failures; CREATE TABLE failures (mine)")
+        #expect { try fixture.open() } throws: { "\($0)".contains("ALTER TABLE failures RENAME TO") }
+        let breach = try await fixture.verify().breach
+        #expect(breach?.fault == .replaced && breach?.explanation.contains("failures") == true)
         #expect(try query("SELECT mine FROM failures").isEmpty, "a table of somebody else stays")
+        try fixture.tamper("ALTER TABLE failures RENAME TO mine")
+        await (try fixture.open()).close()
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    @Test func aViewThatSomebodyHasReplacedIsFoundAndRestored() async throws {
+        try await fixture.write(3)
+        try fixture.tamper("DROP VIEW uses; CREATE VIEW uses AS SELECT 1 AS requests")
+        let breach = try await fixture.verify().breach
+        #expect(breach?.fault == .replaced && breach?.explanation.contains("uses") == true)
+        await (try fixture.open()).close()
+        #expect(try await fixture.verify().isIntact)
+    }
+
+    /// Also one without an end, which would be read for ever.
+    @Test(arguments: ["token_use", "token_requests", "audit_log"])
+    func aViewInThePlaceOfATableIsFoundAndNotRead(_ table: String) async throws {
+        try await fixture.write(3)
+        try fixture.tamper(
+            AuditFixture.withoutViewsAndIndices
+                + "ALTER TABLE \(table) RENAME TO old; CREATE VIEW \(table) AS "
+                + "WITH RECURSIVE r AS (SELECT 1 AS minute UNION ALL SELECT minute + 1 FROM r) SELECT * FROM r"
+        )
+        #expect(try await fixture.verify().breach?.fault == .replaced)
+        let who = AuditWho.Question(credential: "box")
+        await #expect(throws: AuditError.self) { try await fixture.reader.who(who) }
+        await #expect(throws: AuditError.self) { try await fixture.reader.tail(last: 1) }
+        #expect { try fixture.open() } throws: { "\($0)".contains("\(table) in the audit log is no table any more") }
     }
 
     /// Making an index takes the time that events would wait.

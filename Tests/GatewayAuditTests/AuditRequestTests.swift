@@ -57,6 +57,16 @@ struct AuditRequestTests {
         await log.close()
     }
 
+    @Test func numbersThatSomebodyHasChangedDoNotTrap() async throws {
+        let log = try fixture.open()
+        #expect(log.keep([request("r-1"), request("r-2")]) == 0)
+        await log.close()
+        for change in ["-10 - id", "\(Int64.min) + id", "\(Int64.max) - id"] {
+            try fixture.tamper("UPDATE token_requests SET id = \(change)")
+            #expect(try await fixture.reader.request("r-1", newest: 100, limit: 10).requests.count <= 1)
+        }
+    }
+
     @Test func requestsAreWrittenOneByOneAndReadWithFilters() async throws {
         let log = try fixture.open()
         #expect(log.keep([request("r-1"), request("r-2", status: 502, problem: .upstreamUnreachable)]) == 0)

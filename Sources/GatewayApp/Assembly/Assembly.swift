@@ -149,6 +149,11 @@ struct Assembly: Sendable {
             let reloader = options.configuration.map { Reloader(source: $0, parts: reload) }
             self.reloader = reloader
             let storage = storage
+            let writes = CoalescedWrites {
+                observer.collect()
+                return await storage.audit.writePending(within: .seconds(2))
+            }
+            let questions = AuditQuestions(path: plan.audit.path)
             let makeControl: @Sendable () -> OperatorControl = {
                 OperatorControl(
                     live,
@@ -161,10 +166,8 @@ struct Assembly: Sendable {
                         clockSkew: { clocks.skewSeconds(of: $0) },
                         traffic: { observer.traffic(of: $0, at: $1) },
                         trafficHour: { observer.hour(at: $0) },
-                        writeUses: {
-                            observer.collect()
-                            return await storage.audit.writePending(within: .seconds(2))
-                        },
+                        writeUses: { await writes.perform() },
+                        questions: questions,
                         lockedAt: { broadcaster.lockedAt($0) },
                         startedAt: startedAt,
                         listeners: { proxy.bound.filter { $0.engine == nil } },
@@ -203,7 +206,7 @@ struct Assembly: Sendable {
                     live: live,
                     proxy: proxy,
                     control: makeControl,
-                    archive: RequestArchive(audit: plan.audit) { observer.recentRequests($0) },
+                    archive: RequestArchive(audit: plan.audit, questions: questions) { observer.recentRequests($0) },
                     source: .gateway,
                     clock: clock
                 ),

@@ -24,6 +24,8 @@ package struct OperatorControl: OperationRunner {
         var trafficHour: @Sendable (Moment) -> TrafficHour = { TrafficHour(at: $0.wall) }
         /// Writes what was counted to the audit log. false if some of it could not be written.
         var writeUses: @Sendable () async -> Bool = { true }
+        /// Shared by all who ask; nil where no gateway runs.
+        var questions: AuditQuestions?
         /// When operators locked the credential with this name; nil when that is not known.
         var lockedAt: @Sendable (String) -> UnixTime? = { _ in nil }
         /// nil where no gateway runs.
@@ -49,6 +51,7 @@ package struct OperatorControl: OperationRunner {
     private let loadedAt: UnixTime
     private let fingerprint: PlanFingerprint
     private let seen: Observations
+    private let questions: AuditQuestions
     /// No gateway runs: the keepers do not, and the store is all there is to see.
     private let isOffline: Bool
 
@@ -72,6 +75,7 @@ package struct OperatorControl: OperationRunner {
         locks = storage.locks
         let state = live.state
         plan = state.plan
+        questions = seen.questions ?? AuditQuestions(path: state.plan.audit.path)
         loadedAt = state.loadedAt
         fingerprint = state.fingerprint
         sources = state.sources
@@ -301,9 +305,16 @@ package struct OperatorControl: OperationRunner {
             return .failure(GatewayProblem(.requestRefused, "\(error.message)."))
         }
         let question = AuditWho.Question(credential: name, by: asked.by, since: period.since, until: period.until)
-        _ = await seen.writeUses()
+        let found = await questions.ask(afterWriting: seen.writeUses) { reader in
+            do throws(AuditError) {
+                return Result<AuditWho, AuditError>.success(try await reader.who(question, within: .seconds(4)))
+            } catch {
+                return .failure(error)
+            }
+        }
+        guard let found else { return .failure(AuditQuestions.problem) }
         do throws(AuditError) {
-            let answer = try await AuditReader(path: plan.audit.path).who(question, within: .seconds(4))
+            let answer = try found.get()
             guard answer.total == nil else { return .success(answer) }
             guard isKnown(name) else {
                 let detail = "There is no credential \(name) in the configuration, and the audit log has no use of it."
@@ -312,6 +323,9 @@ package struct OperatorControl: OperationRunner {
             guard let gap = answer.gap(countsUses: plan.audit.usage != .none) else { return .success(answer) }
             return .failure(GatewayProblem(.requestRefused, "The audit log cannot answer this: \(gap)."))
         } catch {
+            guard error != .tookTooLong else {
+                return .failure(GatewayProblem(.overloaded, "The question took too long; ask for a shorter period."))
+            }
             return .failure(GatewayProblem(.auditUnavailable, "The audit log cannot be read: \(error.reason)."))
         }
     }

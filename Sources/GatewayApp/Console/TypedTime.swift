@@ -22,9 +22,10 @@ package struct TypedPeriod: Hashable, Sendable {
     ) throws(UnusablePeriod) {
         let calendar = LocalCalendar(now: now, offset: offset)
         var beginning: UnixTime?
-        if let since { beginning = try TypedTime(since).moment(in: calendar, after: nil) }
+        if let since { beginning = Self.comparable(try TypedTime(since).moment(in: calendar, after: nil)) }
         self.since = beginning
-        self.until = if let until { try TypedTime(until).moment(in: calendar, after: beginning) } else { nil }
+        self.until =
+            if let until { Self.comparable(try TypedTime(until).moment(in: calendar, after: beginning)) } else { nil }
         try Self.requireOrder(since: beginning, until: self.until)
     }
 
@@ -32,6 +33,12 @@ package struct TypedPeriod: Hashable, Sendable {
     package static func requireOrder(since: UnixTime?, until: UnixTime?) throws(UnusablePeriod) {
         guard let since, let until, until < since else { return }
         throw .endsBeforeItBegins(since: since, until: until)
+    }
+
+    /// Times are compared as texts, and a year of five digits, or with a sign, would come before today.
+    private static func comparable(_ moment: UnixTime) -> UnixTime {
+        let (first, last) = (UnixTime(seconds: -62_167_219_200), UnixTime(milliseconds: 253_402_300_799_999))
+        return min(max(moment, first), last)
     }
 }
 

@@ -218,15 +218,17 @@ extension RequestHistory.Times {
         if total == 0, credential == nil { return "0 ms" }
         var parts: [String] = []
         var last = 0
+        // Numbers in rows that somebody has changed may be negative.
+        let end = max(0, total)
         for (name, time) in [("credential", credential), ("connection", connection), ("response head", response)] {
             guard let time else {
-                parts.append("no \(name) after \(max(0, total - last)) ms")
+                parts.append("no \(name) after \(max(0, end - last)) ms")
                 return "\(total) ms: " + parts.joined(separator: ", ")
             }
-            parts.append("\(name) \(max(0, time - last)) ms")
-            last = time
+            parts.append("\(name) \(max(0, max(0, time) - last)) ms")
+            last = max(0, time)
         }
-        parts.append("content \(max(0, total - last)) ms")
+        parts.append("content \(max(0, end - last)) ms")
         return "\(total) ms: " + parts.joined(separator: ", ")
     }
 }

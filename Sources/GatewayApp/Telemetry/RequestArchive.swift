@@ -13,8 +13,16 @@ package struct RequestArchive: Sendable {
     /// Finds requests in memory; nil without a gateway.
     let recent: (@Sendable (String) -> [RequestUse])?
 
-    package init(audit: AuditPlan, recent: (@Sendable (String) -> [RequestUse])?) {
+    private let questions: AuditQuestions
+
+    /// - Parameter questions: Shared with others who ask; nil without a gateway.
+    package init(
+        audit: AuditPlan,
+        questions: AuditQuestions? = nil,
+        recent: (@Sendable (String) -> [RequestUse])?
+    ) {
         self.audit = audit
+        self.questions = questions ?? AuditQuestions(path: audit.path)
         self.recent = recent
     }
 
@@ -24,13 +32,16 @@ package struct RequestArchive: Sendable {
         if recent != nil {
             remarks.append("the last \(RecentRequests.perWorker) requests of each worker, in memory")
         }
-        let reader = AuditReader(path: audit.path)
-        let answer = await Deadline.value(within: Self.deadline) { () -> Result<AuditedRequest, AuditError> in
-            do throws(AuditError) {
-                return .success(try await reader.request(id, newest: Self.newestRows, limit: Self.maximumRows))
-            } catch {
-                return .failure(error)
+        let answer = await Deadline.value(within: Self.deadline) { [questions] in
+            let found = await questions.ask { reader in
+                do throws(AuditError) {
+                    let found = try await reader.request(id, newest: Self.newestRows, limit: Self.maximumRows)
+                    return Result<AuditedRequest, AuditError>.success(found)
+                } catch {
+                    return .failure(error)
+                }
             }
+            return found ?? .failure(AuditError("another question to it is being answered; ask again"))
         }
         remarks += self.remarks(on: answer, of: id)
         let audited = (try? answer?.get()) ?? AuditedRequest()

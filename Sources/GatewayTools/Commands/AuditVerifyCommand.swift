@@ -203,7 +203,11 @@ private struct VerificationText {
     }
 
     private var notes: [String] {
-        [lossNote, headNote, logNote, anchorNote].compactMap(\.self)
+        [coverNote, lossNote, headNote, logNote, anchorNote].compactMap(\.self)
+    }
+
+    private var coverNote: String? {
+        "That covers events. Uses and requests (token_use and token_requests) are in no chain, so a change of them is not found."
     }
 
     private var lossNote: String? {

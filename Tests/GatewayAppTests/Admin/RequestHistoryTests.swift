@@ -27,6 +27,12 @@ struct RequestHistoryTests {
             (0, nil, nil, 5003, "5003 ms: credential 0 ms, no connection after 5003 ms"),
             (3, 4, nil, 30_004, "30004 ms: credential 3 ms, connection 1 ms, no response head after 30000 ms"),
             (nil, nil, nil, 10, "10 ms: no credential after 10 ms"), (nil, nil, nil, 0, "0 ms"),
+            // Of a row that somebody has changed.
+            (.min, 3, 5, -1, "-1 ms: credential 0 ms, connection 3 ms, response head 2 ms, content 0 ms"),
+            (
+                -1, .max, nil, .min,
+                "\(Int.min) ms: credential 0 ms, connection \(Int.max) ms, no response head after 0 ms"
+            ),
         ] as [(Int?, Int?, Int?, Int, String)]
     )
     func itSaysWhereTheTimeWent(_ credential: Int?, _ connection: Int?, _ response: Int?, _ total: Int, _ text: String)

@@ -103,4 +103,14 @@ struct TypedTimeTests {
         #expect(begun.since?.rfc3339 == "2026-11-25T08:00:00.000Z")
         #expect(ended.until?.rfc3339 == "2026-11-25T04:00:00.000Z")
     }
+
+    /// The log compares texts.
+    @Test func aTimeAtTheEndOfTheCalendarKeepsItsYear() throws {
+        let west: @Sendable (UnixTime) -> Int = { _ in -8 * 3600 }
+        let east: @Sendable (UnixTime) -> Int = { _ in 8 * 3600 }
+        #expect(try period("9999-12-31 23:00", offset: west).since?.rfc3339 == "9999-12-31T23:59:59.999Z")
+        #expect(try period("9999-12-31T23:00:00-12:00").since?.rfc3339 == "9999-12-31T23:59:59.999Z")
+        #expect(try period("0000-01-01", offset: east).since?.rfc3339 == "0000-01-01T00:00:00.000Z")
+        #expect(try period(nil, "9999-12-31 23:00", offset: west).until?.rfc3339 == "9999-12-31T23:59:59.999Z")
+    }
 }
