@@ -65,7 +65,7 @@ struct ExecCommand: AsyncParsableCommand {
     ///
     /// - Returns: What to end with.
     private func runProgram() async throws(CommandFailure) -> Int32 {
-        let configuration = ephemeral ? config.path : try config.runningPath()
+        let configuration = ephemeral ? try config.path : try config.runningPath()
         let descriptors = OpenDescriptors.current
         guard !ephemeral else {
             return try await EphemeralGateway(configuration: configuration, client: client.client)
