@@ -353,6 +353,19 @@ def test_a_digest_is_no_token(serving, target):
     answered(execute(gateway, "curl", "-sS", f"{target}/x", options=("--client", "laptop", "--client-token-env", "T"), T=TOKEN))
 
 
+@pytest.mark.parametrize("options", [(), ("--ephemeral",)], ids=["running", "ephemeral"])
+def test_the_program_does_not_get_the_secrets_of_the_configuration(serving, options):
+    other = {"strategy": "bearer", "token": {"env": "OTHER_TOKEN"}}
+    gateway = serving(start=False, credentials={"other": other})
+    gateway.environment = {"OTHER_TOKEN": TOKEN}
+    gateway.start()
+    show, variables = ("sh", "-c", "echo ${OTHER_TOKEN:-none} $NAME"), {"OTHER_TOKEN": TOKEN, "NAME": "name"}
+    done = execute(gateway, *show, options=options, **variables)
+    assert done.stdout == "none name\n" and "does not get OTHER_TOKEN" in done.stderr and TOKEN not in done.stderr, done
+    done = execute(gateway, *show, options=(*options, "--keep-env", "OTHER_TOKEN"), **variables)
+    assert done.stdout == f"{TOKEN} name\n" and "does not get" not in done.stderr, done
+
+
 def test_a_variable_that_is_not_set_is_no_token(serving):
     gateway = serving(access={"clients": {"laptop": {"token": "${LAPTOP_TOKEN:-a-default-of-24-bytes-1}"}}})
     text = gateway.file.read_text().replace("${LAPTOP_TOKEN:-a-default-of-24-bytes-1}", "${LAPTOP_TOKEN}")
