@@ -356,14 +356,15 @@ def test_a_digest_is_no_token(serving, target):
 @pytest.mark.parametrize("options", [(), ("--ephemeral",)], ids=["running", "ephemeral"])
 def test_the_program_does_not_get_the_secrets_of_the_configuration(serving, options):
     other = {"strategy": "bearer", "token": {"env": "OTHER_TOKEN"}}
-    gateway = serving(start=False, credentials={"other": other})
-    gateway.environment = {"OTHER_TOKEN": TOKEN}
+    more = {"strategy": "bearer", "token": "${MORE_TOKEN}"}
+    gateway = serving(start=False, credentials={"other": other, "more": more})
+    gateway.environment = {"OTHER_TOKEN": TOKEN, "MORE_TOKEN": CANARY + "-more"}
     gateway.start()
-    show, variables = ("sh", "-c", "echo ${OTHER_TOKEN:-none} $NAME"), {"OTHER_TOKEN": TOKEN, "NAME": "name"}
+    show, variables = ("sh", "-c", "echo ${OTHER_TOKEN:-none} ${MORE_TOKEN:-none} $NAME"), {"NAME": "name", **gateway.environment}
     done = execute(gateway, *show, options=options, **variables)
-    assert done.stdout == "none name\n" and "does not get OTHER_TOKEN" in done.stderr and TOKEN not in done.stderr, done
+    assert done.stdout == "none none name\n" and "does not get MORE_TOKEN, OTHER_TOKEN" in done.stderr and TOKEN not in done.stderr, done
     done = execute(gateway, *show, options=(*options, "--keep-env", "OTHER_TOKEN"), **variables)
-    assert done.stdout == f"{TOKEN} name\n" and "does not get" not in done.stderr, done
+    assert done.stdout == f"{TOKEN} none name\n" and "does not get MORE_TOKEN:" in done.stderr, done
 
 
 def test_a_variable_that_is_not_set_is_no_token(serving):

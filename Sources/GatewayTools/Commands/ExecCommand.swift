@@ -4,6 +4,7 @@ import GatewayApp
 import GatewayConfiguration
 import GatewayHTTP
 import GatewayLocalAuthority
+import Synchronization
 
 struct ExecCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -26,7 +27,7 @@ struct ExecCommand: AsyncParsableCommand {
             Node.js before 22.21, ssh, or what sudo and docker start.
 
             It does not get the variables that the configuration reads secrets from with
-            {env: NAME}. --keep-env NAME passes one on.
+            {env: NAME} or ${NAME}. --keep-env NAME passes one on.
 
             With --ephemeral it has a gateway of its own, with its own port and state
             directory. They are gone afterwards, and so is the audit log. Tokens are
@@ -81,8 +82,7 @@ struct ExecCommand: AsyncParsableCommand {
     private func runProgram() async throws(CommandFailure) -> Int32 {
         let configuration = ephemeral ? try config.path : try config.runningPath()
         let descriptors = OpenDescriptors.current
-        let document = ConfigLoader.unread(SystemConfigFiles()).load(configuration).document
-        let secrets = document?.root.secretVariables ?? []
+        let secrets = SecretVariables.named(in: configuration)
         guard !ephemeral else {
             return try await EphemeralGateway(configuration: configuration, client: client.client)
                 .run { (access, signals) throws(CommandFailure) in
@@ -148,6 +148,22 @@ struct ProgramVariables {
         let hidden = secrets.subtracting(kept).subtracting(ProgramEnvironment.inherited)
         variables = own.filter { !hidden.contains($0.key) }
         withheld = own.keys.filter(hidden.contains).sorted()
+    }
+}
+
+/// The variables that a configuration reads secrets from.
+private final class SecretVariables: Sendable {
+    private let names = Mutex<Set<String>>([])
+
+    /// Those of `{env: NAME}`, and of `${NAME}` where the name sounds like that of a secret.
+    static func named(in configuration: String) -> Set<String> {
+        let found = SecretVariables()
+        let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: "unset", size: .ofProcess) { name in
+            if SecretMask.isSensitive(name) { found.names.withLock { _ = $0.insert(name) } }
+            return Console.environment(name)
+        }
+        let root = loader.load(configuration).document?.root
+        return found.names.withLock { $0 }.union(root?.secretVariables ?? [])
     }
 }
 
