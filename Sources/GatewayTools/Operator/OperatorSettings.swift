@@ -12,8 +12,7 @@ struct OperatorSettings: Sendable {
     let problem: CommandFailure?
     /// Whether the address of the gateway comes from the configuration, or from a record that this user wrote.
     private let isOwnAddress: Bool
-    /// The configuration, where ``plan`` has placeholders for what programs print. Most commands need none of it, and a program should not run for
-    /// nothing.
+    /// The configuration's path, where ``plan`` has placeholders for what programs print. Most commands need none of it.
     private let programsUnread: String?
 
     /// Reads the settings for a command that works on the gateway's files.
@@ -31,8 +30,9 @@ struct OperatorSettings: Sendable {
         programsUnread = nil
     }
 
-    /// Reads the settings for a command that asks the running gateway. Runs no program. While one runs that was started with the file, a file that cannot be read is a
-    /// warning.
+    /// Reads the settings for a command that asks the running gateway. Runs no program.
+    ///
+    /// While one runs that was started with the file, a file that cannot be read is a warning.
     ///
     /// - Throws: ``ExitStatus/configuration`` when the file cannot be read and no such gateway is found.
     init(running path: String) throws(CommandFailure) {
