@@ -28,6 +28,7 @@ enum SecretReaders {
         "GatewayConfiguration/Fields/ConfigFields+Secrets.swift",
         "GatewayTokens/Credentials/CredentialLeakFilter.swift",
         "GatewayTokens/Credentials/Injection.swift",
+        "GatewayProxy/Plan/AccessPlan.swift",
         "GatewayProxy/Plan/RouteHeaders.swift",
         "GatewayApp/Plan/TelemetryPlan.swift",
         "GatewayTools/Import/CurlLogin.swift",

@@ -1,4 +1,5 @@
 import Foundation
+import GatewayHTTP
 import GatewayProxy
 import Testing
 
@@ -65,5 +66,26 @@ struct OperatorSettingsTests {
 
     @Test func aConfigurationWithoutNamesHasNone() throws {
         #expect(try settings("version: 1\nroutes: nothing\naccess:\n").plan.names == ConfiguredNames())
+    }
+
+    /// A configuration may lie in the folder in which a terminal happens to open.
+    @Test func noProgramRunsForACommandThatAsksTheGateway() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "settings-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(
+            at: folder,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (file, mark) = (folder.appending(path: "gateway.yaml"), folder.appending(path: "ran").path)
+        let key = String(repeating: "ab", count: 32)
+        let script = "touch \(mark); printf %s \(key)"
+        let text =
+            "version: 1\nstate_directory: ./state\ntokens: {key: {exec: [/bin/sh, -c, \"\(script)\"]}}\nroutes: {}\n"
+        try Data(text.utf8).write(to: file)
+        let settings = try OperatorSettings(running: file.path(percentEncoded: false))
+        #expect(!FileManager.default.fileExists(atPath: mark))
+        #expect(try settings.withPrograms().plan.tokens.key == .value(Secret(key)))
+        #expect(FileManager.default.fileExists(atPath: mark))
     }
 }

@@ -1,5 +1,6 @@
 """Programs that `exec` runs with the gateway as their proxy, and the variables that `env` prints for them."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -345,11 +346,25 @@ def test_a_token_is_needed_where_access_says_so(serving, target, tmp_path):
 
 
 def test_a_digest_is_no_token(serving, target):
-    digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
     gateway = serving(access={"clients": {"laptop": {"token_sha256": digest}}})
     done = execute(gateway, "true", options=("--client", "laptop"))
     assert done.returncode == 2 and "digest" in done.stderr and "--client-token-file" in done.stderr, done
-    answered(execute(gateway, "curl", "-sS", f"{target}/x", options=("--client", "laptop", "--client-token-env", "T"), T="test"))
+    answered(execute(gateway, "curl", "-sS", f"{target}/x", options=("--client", "laptop", "--client-token-env", "T"), T=TOKEN))
+
+
+@pytest.mark.parametrize("options", [(), ("--ephemeral",)], ids=["running", "ephemeral"])
+def test_the_program_does_not_get_the_secrets_of_the_configuration(serving, options):
+    other = {"strategy": "bearer", "token": {"env": "OTHER_TOKEN"}}
+    more = {"strategy": "bearer", "token": "${MORE_TOKEN}"}
+    gateway = serving(start=False, credentials={"other": other, "more": more})
+    gateway.environment = {"OTHER_TOKEN": TOKEN, "MORE_TOKEN": CANARY + "-more"}
+    gateway.start()
+    show, variables = ("sh", "-c", "echo ${OTHER_TOKEN:-none} ${MORE_TOKEN:-none} $NAME"), {"NAME": "name", **gateway.environment}
+    done = execute(gateway, *show, options=options, **variables)
+    assert done.stdout == "none none name\n" and "does not get MORE_TOKEN, OTHER_TOKEN" in done.stderr and TOKEN not in done.stderr, done
+    done = execute(gateway, *show, options=(*options, "--keep-env", "OTHER_TOKEN"), **variables)
+    assert done.stdout == f"{TOKEN} none name\n" and "does not get MORE_TOKEN:" in done.stderr, done
 
 
 def test_a_variable_that_is_not_set_is_no_token(serving):

@@ -63,6 +63,7 @@ def test_it_is_one_client_among_others(start_gateway, origin):
 REFUSED = {
     "too short": ({"token_sha256": DIGEST[:-2]}, "expected 64 hexadecimal digits"),
     "not hexadecimal": ({"token_sha256": "g" * 64}, "expected 64 hexadecimal digits"),
+    "of a word": ({"token_sha256": hashlib.sha256(b"test").hexdigest()}, "a word that everybody tries"),
     "both": ({"token_sha256": DIGEST, "token": TOKEN}, "token or token_sha256, not both"),
     "neither": ({}, "has no way to authenticate"),
     # A token is compared by its digest, whichever way it was given.

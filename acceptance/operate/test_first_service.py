@@ -267,7 +267,10 @@ def test_of_two_commands_at_once_none_loses_what_the_other_wrote(folder):
 def test_root_keeps_no_secret_from_a_gateway_of_another_user(folder):
     os.chown(folder, 65534, 65534)
     os.chown(folder / "gateway.yaml", 65534, 65534)
-    result = add(folder, "acme", "--with", "port=1", "--secret", "-", input=CANARY)
+    refused = add(folder, "acme", "--with", "port=1", "--secret", "-", input=CANARY)
+    assert refused.returncode == 3 and f"{folder} belongs to another user (65534)" in refused.stderr, refused
+    assert "--config gateway.yaml" in refused.stderr, refused
+    result = add(folder, "acme", "--config", "gateway.yaml", "--with", "port=1", "--secret", "-", input=CANARY)
     assert result.returncode == 1 and "would belong to root, and the user 65534 runs the gateway" in result.stderr, result
     assert (folder / "gateway.yaml").read_text() == CONFIG and not (folder / "state").exists()
 

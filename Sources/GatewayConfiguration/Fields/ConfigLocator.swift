@@ -70,6 +70,20 @@ package enum ConfigLocator {
         }
     }
 
+    /// Why a configuration that nobody named is not used: it can name programs to run, and may lie in any folder that a terminal is in.
+    ///
+    /// - Parameters:
+    ///   - place: The file, its folder, or a file that it includes.
+    ///   - owner: nil when nothing is there.
+    ///   - invoker: Who became root with sudo; counts for root only.
+    /// - Returns: nil when it belongs to the user or to root.
+    package static func refusal(of place: String, owner: UInt32?, user: UInt32, invoker: UInt32?) -> String? {
+        guard let owner, owner != 0, owner != user, user != 0 || owner != invoker else { return nil }
+        return
+            "\(place) belongs to another user (\(owner)), and a configuration can run programs; to use it all the same, "
+            + "name it: --config \(standard)"
+    }
+
     /// What to do where several run; `command` is what was typed.
     package static func advice(on gateways: [RunningGateway]) -> String {
         let lines = gateways.map { "  --config \(ShellWord.quoted($0.configuration))    (process \($0.process))\n" }

@@ -96,6 +96,19 @@ package struct ConfigNode: Hashable, Sendable {
         }
     }
 
+    /// The variables that secrets are read from with `{env: NAME}`.
+    package var secretVariables: Set<String> {
+        switch content {
+        case .scalar: return []
+        case .sequence(let nodes): return nodes.reduce(into: []) { $0.formUnion($1.secretVariables) }
+        case .mapping(let entries):
+            if entries.count == 1, entries[0].key == "env", case .scalar(let name) = entries[0].value.content {
+                return [name.text]
+            }
+            return entries.reduce(into: []) { $0.formUnion($1.value.secretVariables) }
+        }
+    }
+
     /// Where a variable that is not set has a value that only stands for it.
     var unsetSpans: [SourceSpan] {
         switch content {

@@ -10,7 +10,7 @@ package enum AccessDecoder {
             read: { $1.clients = clients($0.fields("clients")) },
             example: "laptop: {token: {file: ./laptop.token}}\n"
                 + "build: {certificate: {uri: spiffe://example.org/build}}\n"
-                + "ci: {token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}"
+                + "ci: {token_sha256: 02ed3077b032c1e0a58c88b63840ca927c8a0fcab59f6c6f19fc4225c594fc4e}"
         )
         // They are compared one by one.
         .covers { _ in [] }
@@ -79,7 +79,7 @@ package enum AccessDecoder {
             .covers { [$0.tokens] }
             .means("The token that the client presents, or a list of the new token and the one that it replaces.")
         // It is one of the tokens above.
-        $0("token_sha256", example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
+        $0("token_sha256", example: "02ed3077b032c1e0a58c88b63840ca927c8a0fcab59f6c6f19fc4225c594fc4e")
             .covers { _ in [] }
             .means(
                 "Instead of token: its SHA-256 as 64 hexadecimal digits, or a list of two."
@@ -198,6 +198,10 @@ package enum AccessDecoder {
         return texts.compactMap { text in
             guard let digest = Hexadecimal.bytes(of: text), digest.count == 32 else {
                 fields.error("token_sha256", "expected 64 hexadecimal digits, the SHA-256 of the token")
+                return nil
+            }
+            guard !WellKnownTokens.holds(digest: text) else {
+                fields.error("token_sha256", WellKnownTokens.digestMessage)
                 return nil
             }
             return .tokenSHA256(digest)
@@ -402,9 +406,7 @@ package enum AccessDecoder {
         // A token that could not be read is missing from the list, so the two cannot be paired.
         guard spans.count == tokens.count else { return }
         for case (.token(let token), let span) in zip(tokens, spans) where !fields.context.isUnread(at: span) {
-            guard let finding = ClientTokenRule.finding(bytes: token.byteCount, isReachable: isReachable) else {
-                continue
-            }
+            guard let finding = ClientTokenRule.finding(token, isReachable: isReachable) else { continue }
             fields.context.report(ConfigDiagnostic(finding.severity, finding.message, at: span, path: path))
         }
     }

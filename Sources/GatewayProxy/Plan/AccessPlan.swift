@@ -96,9 +96,18 @@ extension AccessPlan.Client.Token: CanonicalValue {
     }
 }
 
-/// How long the token of a client must be.
+/// What the token of a client must not be: short, or a word that everybody tries.
 enum ClientTokenRule {
     static let minimumBytes = 16
+
+    /// - Returns: nil when the token is good enough.
+    static func finding(
+        _ token: Secret,
+        isReachable: Bool
+    ) -> (severity: ConfigDiagnostic.Severity, message: String)? {
+        guard !token.withValue(WellKnownTokens.holds(word:)) else { return (.error, WellKnownTokens.message) }
+        return finding(bytes: token.byteCount, isReachable: isReachable)
+    }
 
     /// - Parameter isReachable: A listener can be reached from other machines, where anybody can try tokens.
     /// - Returns: nil when the token is long enough.

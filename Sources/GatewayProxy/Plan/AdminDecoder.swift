@@ -109,7 +109,7 @@ package enum AdminDecoder {
             .covers { [$0.proofs.tokens] }
             .means("The token that the user presents, or a list of the new token and the one that it replaces.")
         // It is one of the tokens above.
-        $0("token_sha256", example: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
+        $0("token_sha256", example: "02ed3077b032c1e0a58c88b63840ca927c8a0fcab59f6c6f19fc4225c594fc4e")
             .covers { _ in [] }
             .means("Instead of token: its SHA-256 as 64 hexadecimal digits, or a list of two.")
         $0("certificate", example: "{dns: alice.example.com}")

@@ -47,7 +47,7 @@ struct AddCommand: AsyncParsableCommand {
     @OptionGroup var config: ConfigOption
 
     func run() async throws(CommandFailure) {
-        let path = config.path
+        let path = try config.path
         guard FileIdentity(path) != nil else {
             let command = GatewayCommand.line("init", try PresetLibrary(of: path).preset(named: self.preset).name)
             throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")

@@ -38,7 +38,7 @@ struct AuditSource: ParsableArguments {
 
     func log() throws(CommandFailure) -> LocalAuditLog {
         // With a database of its own no gateway is looked for.
-        if let path { return LocalAuditLog(path: path, settings: nil, configuration: config.path) }
+        if let path { return LocalAuditLog(path: path, settings: nil, configuration: try config.path) }
         let configuration = try config.runningPath()
         let settings = try OperatorSettings(running: configuration)
         return LocalAuditLog(path: settings.plan.audit.path, settings: settings, configuration: configuration)

@@ -57,9 +57,12 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         let row = try row()
         let (settings, installation): (OperatorSettings?, InstallationKey)
         if let key {
-            (settings, installation) = (log.settings, try Self.key(at: key))
+            // What sends or reads anchors may need a secret.
+            let needsPrograms = log.settings?.plan.audit.anchor != nil
+            let configured = needsPrograms ? try log.settings?.withPrograms() : log.settings
+            (settings, installation) = (configured, try Self.key(at: key))
         } else {
-            let configured = try log.configured()
+            let configured = try log.configured().withPrograms()
             (settings, installation) = (configured, try configured.installationKey())
         }
         if settings?.problem != nil {

@@ -88,10 +88,12 @@ struct Banner {
     private func ask(_ path: String) -> String {
         let url = admin.hasPrefix("unix:") ? "http://localhost\(path)" : admin + path
         let socket = admin.hasPrefix("unix:") ? "--unix-socket \(quoted(String(admin.dropFirst(5)))) " : ""
-        let token =
+        // Not in an argument, which every user of the machine can read.
+        let file = quoted(plan.stateDirectory + "/admin.token")
+        let curl =
             plan.admin.requiresToken
-            ? "-H \"Authorization: Bearer $(cat \(quoted(plan.stateDirectory + "/admin.token")))\" " : ""
-        return "curl \(token)\(socket)\(url.contains("?") ? "'\(url)'" : url)"
+            ? "printf 'Authorization: Bearer %s\\n' \"$(cat \(file))\" | curl -H @- " : "curl "
+        return "\(curl)\(socket)\(url.contains("?") ? "'\(url)'" : url)"
     }
 
     /// A path that the sandbox's servers know. The paths of other servers are unknown.

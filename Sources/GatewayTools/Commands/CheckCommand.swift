@@ -50,7 +50,7 @@ struct CheckCommand: AsyncParsableCommand {
     }
 
     func run() async throws(CommandFailure) {
-        let check = ConfigurationCheck(config.path, readsSecrets: !skipsSecrets, strictModes: strictModes.isOn)
+        let check = try ConfigurationCheck(config.path, readsSecrets: !skipsSecrets, strictModes: strictModes.isOn)
         if json.isOn {
             Console.write(try JSONText.pretty(check.report))
         } else {

@@ -2,6 +2,7 @@ import ArgumentParser
 import GatewayApp
 import GatewayConfiguration
 import GatewayFiles
+import Glibc
 
 /// Which gateway is meant. What counts before what is decided by ``ConfigLocator``.
 struct ConfigOption: ParsableArguments {
@@ -22,7 +23,17 @@ struct ConfigOption: ParsableArguments {
     init(file: String?) { self.file = file }
 
     /// For a command that needs no gateway.
+    ///
+    /// - Throws: ``ExitStatus/configuration`` when nobody named the file and it is another user's.
     var path: String {
+        get throws(CommandFailure) {
+            if !isNamed { try Self.requireOwn(ConfigLocator.standard) }
+            return name
+        }
+    }
+
+    /// ``path`` as messages show it. Nothing is read from there before ``path`` was asked for.
+    var name: String {
         let location = ConfigLocator.locate(
             option: file,
             variable: Console.environment(ConfigLocator.variable),
@@ -46,13 +57,38 @@ struct ConfigOption: ParsableArguments {
             running: { RunningGateways(environment: Console.environment).all() }
         )
         switch location {
-        case .file(let path): return path
+        case .file(let path):
+            if !isNamed { try Self.requireOwn(path) }
+            return path
         case .running(let gateway):
             let path = LogText.clean(gateway.configuration)
             Console.writeError("The running gateway is that of \(path) (process \(gateway.process)).\n")
             return gateway.configuration
         case .ambiguous(let gateways):
             throw CommandFailure(.usage, ConfigLocator.advice(on: gateways))
+        }
+    }
+
+    /// Refuses a file that was only found here if it, its folder or a file that it includes is another user's.
+    private static func requireOwn(_ path: String) throws(CommandFailure) {
+        guard FileStatus.owner(of: path) != nil else { return }
+        let files = SystemConfigFiles()
+        let file = files.absolutePath(path)
+        let folder = file.lastIndex(of: "/").map { String(file[..<$0]) } ?? ""
+        try requireOwn([folder.isEmpty ? "/" : folder, file])
+        try requireOwn(ConfigLoader.unread(files).load(path).files.map(\.path))
+    }
+
+    private static func requireOwn(_ places: [String]) throws(CommandFailure) {
+        let invoker = Console.environment("SUDO_UID").flatMap { UInt32($0) }
+        for place in places {
+            let refusal = ConfigLocator.refusal(
+                of: LogText.clean(place),
+                owner: FileStatus.owner(of: place),
+                user: geteuid(),
+                invoker: invoker
+            )
+            if let refusal { throw CommandFailure(.configuration, refusal) }
         }
     }
 
@@ -114,7 +150,12 @@ struct ConfigArgument: ParsableArguments {
         }
     }
 
-    var path: String { file ?? config.path }
+    var path: String {
+        get throws(CommandFailure) { if let file { file } else { try config.path } }
+    }
+
+    /// ``path`` as messages show it.
+    var name: String { file ?? config.name }
 }
 
 extension CommandFailure {

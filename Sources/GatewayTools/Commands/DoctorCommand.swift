@@ -55,6 +55,8 @@ struct DoctorCommand: AsyncParsableCommand {
 
     /// Collects facts. The rules in `GatewayApp/Doctor` say what is wrong with them, and what to do.
     func run() async throws(CommandFailure) {
+        // Refuses another user's.
+        _ = try config.path
         let label = "Reading the configuration"
         let findings = await ProgressLine.during(label, unless: json.isOn) { await self.findings($0) }
         let report = DoctorReport(findings)
@@ -84,7 +86,7 @@ struct DoctorCommand: AsyncParsableCommand {
     ) async -> [DoctorFinding]? {
         let unset = UnsetVariables()
         let loader = ConfigLoader.unread(SystemConfigFiles(), noting: unset)
-        let outcome = loader.plan(at: config.path, secrets: SecretsOfOthers())
+        let outcome = loader.plan(at: config.name, secrets: SecretsOfOthers())
         guard outcome.isValid, let plan = outcome.plan else { return nil }
         var running = await RunningGatewayProbe(plan: plan).ask(within: Self.limit)
         guard case .running(let readiness, _, _) = running.observation else { return nil }
@@ -96,7 +98,7 @@ struct DoctorCommand: AsyncParsableCommand {
         }
         // The plan is not that of the file.
         running.observation = .running(readiness, differences: nil)
-        return await ConfigurationRule.findings(strict, withoutVariablesOf: config.path)
+        return await ConfigurationRule.findings(strict, withoutVariablesOf: config.name)
             + findings(about: plan, running, progress, unset: unset)
     }
 
@@ -161,11 +163,11 @@ struct DoctorCommand: AsyncParsableCommand {
     private func readConfiguration(_ overlay: [String: String] = [:]) -> (Plan?, [DoctorFinding]) {
         let files = RecordingConfigFiles()
         let secrets = RecordingSecretSource(SystemSecretSource(overlay: overlay), in: files, remembering: [:])
-        let outcome = ConfigLoader.running(files, secrets).plan(at: config.path, secrets: secrets)
+        let outcome = ConfigLoader.running(files, secrets).plan(at: config.name, secrets: secrets)
         let findings = ConfigurationRule.findings(
             of: outcome.report,
             problem: outcome.plan?.tlsProblem,
-            file: config.path,
+            file: config.name,
             counts: outcome.plan.map { plan in
                 "\(plan.routes.count.counted("route")), \(plan.credentials.count.counted("credential"))"
             }
@@ -207,10 +209,10 @@ struct DoctorCommand: AsyncParsableCommand {
         switch outcome {
         case .success(let given): answers = given
         case .failure(let error):
-            return [WhoAmIRule.unknown("they could not be asked: \(LogText.clean("\(error)"))", file: config.path)]
+            return [WhoAmIRule.unknown("they could not be asked: \(LogText.clean("\(error)"))", file: config.name)]
         case nil:
             let limit = ConfigUnits.text(Self.limitOfServices)
-            return [WhoAmIRule.unknown("they did not answer within \(limit)", file: config.path)]
+            return [WhoAmIRule.unknown("they did not answer within \(limit)", file: config.name)]
         }
         return answers.map { answer in
             let route = plan.routes.first { $0.name == answer.route }

@@ -1,7 +1,10 @@
 import ArgumentParser
 import Foundation
 import GatewayApp
+import GatewayConfiguration
+import GatewayHTTP
 import GatewayLocalAuthority
+import Synchronization
 
 struct ExecCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -23,6 +26,9 @@ struct ExecCommand: AsyncParsableCommand {
             A warning names programs that are known to ignore the proxy, such as
             Node.js before 22.21, ssh, or what sudo and docker start.
 
+            It does not get the variables that the configuration reads secrets from with
+            {env: NAME} or ${NAME}. --keep-env NAME passes one on.
+
             With --ephemeral it has a gateway of its own, with its own port and state
             directory. They are gone afterwards, and so is the audit log. Tokens are
             fetched again: a credential that needs a login has none there.
@@ -39,6 +45,15 @@ struct ExecCommand: AsyncParsableCommand {
 
     @Flag(help: "Run a gateway of its own for as long as the program runs.")
     var ephemeral = false
+
+    @Option(
+        name: .customLong("keep-env"),
+        help: ArgumentHelp(
+            "A variable that the program gets although the configuration reads a secret from it. May be repeated.",
+            valueName: "variable"
+        )
+    )
+    var kept: [String] = []
 
     @Argument(
         parsing: .postTerminator,
@@ -65,8 +80,9 @@ struct ExecCommand: AsyncParsableCommand {
     ///
     /// - Returns: What to end with.
     private func runProgram() async throws(CommandFailure) -> Int32 {
-        let configuration = ephemeral ? config.path : try config.runningPath()
+        let configuration = ephemeral ? try config.path : try config.runningPath()
         let descriptors = OpenDescriptors.current
+        let secrets = SecretVariables.named(in: configuration)
         guard !ephemeral else {
             return try await EphemeralGateway(configuration: configuration, client: client.client)
                 .run { (access, signals) throws(CommandFailure) in
@@ -75,7 +91,7 @@ struct ExecCommand: AsyncParsableCommand {
                     do throws(ForegroundProgram.Failure) {
                         return try await ForegroundProgram.run(
                             command,
-                            environment: environment(access),
+                            environment: environment(access, without: secrets),
                             signals: signals
                         )
                     } catch {
@@ -93,7 +109,7 @@ struct ExecCommand: AsyncParsableCommand {
         }
         await warn(access)
         descriptors.closeOthersInPrograms()
-        return report(ForegroundProgram.replaceProcess(command, environment: environment(access)))
+        return report(ForegroundProgram.replaceProcess(command, environment: environment(access, without: secrets)))
     }
 
     /// Otherwise the program would send requests without a credential, and nobody would know why.
@@ -102,15 +118,52 @@ struct ExecCommand: AsyncParsableCommand {
         Console.writeError("authgateway: warning: \(text)\n")
     }
 
-    private func environment(_ access: ClientAccess) -> [String: String] {
-        var environment = ProcessInfo.processInfo.environment
-        for variable in access.variables { environment[variable.name] = variable.value }
-        return environment
+    /// Says which variables the program does not get.
+    private func environment(_ access: ClientAccess, without secrets: Set<String>) -> [String: String] {
+        let own = ProcessInfo.processInfo.environment
+        let given = ProgramVariables(own, without: secrets, keeping: Set(kept))
+        if !given.withheld.isEmpty {
+            let names = given.withheld.map { LogText.clean($0) }.joined(separator: ", ")
+            Console.writeError(
+                "authgateway: the program does not get \(names): the configuration reads secrets there (--keep-env NAME passes one on)\n"
+            )
+        }
+        return access.variables.reduce(into: given.variables) { $0[$1.name] = $1.value }
     }
 
     private func report(_ failure: ForegroundProgram.Failure) -> Int32 {
         Console.writeError("authgateway: \(LogText.clean(command[0])) cannot be started: \(failure.reason)\n")
         return failure.status
+    }
+}
+
+/// What a program gets of the environment of this process.
+struct ProgramVariables {
+    let variables: [String: String]
+    /// In order.
+    let withheld: [String]
+
+    /// What every program needs, such as `HOME`, is not withheld.
+    init(_ own: [String: String], without secrets: Set<String>, keeping kept: Set<String>) {
+        let hidden = secrets.subtracting(kept).subtracting(ProgramEnvironment.inherited)
+        variables = own.filter { !hidden.contains($0.key) }
+        withheld = own.keys.filter(hidden.contains).sorted()
+    }
+}
+
+/// The variables that a configuration reads secrets from.
+private final class SecretVariables: Sendable {
+    private let names = Mutex<Set<String>>([])
+
+    /// Those of `{env: NAME}`, and of `${NAME}` where the name sounds like that of a secret.
+    static func named(in configuration: String) -> Set<String> {
+        let found = SecretVariables()
+        let loader = ConfigLoader(files: SystemConfigFiles(), placeholder: "unset", size: .ofProcess) { name in
+            if SecretMask.isSensitive(name) { found.names.withLock { _ = $0.insert(name) } }
+            return Console.environment(name)
+        }
+        let root = loader.load(configuration).document?.root
+        return found.names.withLock { $0 }.union(root?.secretVariables ?? [])
     }
 }
 

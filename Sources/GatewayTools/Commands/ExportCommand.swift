@@ -76,7 +76,7 @@ struct ExportCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(
                 .configuration,
-                "\(LogText.clean(config.path)): error: \(error.description)\n\(Self.consequence)."
+                "\(LogText.clean(config.name)): error: \(error.description)\n\(Self.consequence)."
             )
         }
         Console.writeError(file.warnings)

@@ -30,7 +30,7 @@ struct FormatCommand: ParsableCommand {
         let editor = try ConfigurationEditor(config.path)
         try editor.format()
         guard !editor.changedFiles.isEmpty else { return }
-        let shown = LogText.clean(config.path)
+        let shown = LogText.clean(config.name)
         guard !onlyChecks else {
             let difference = editor.difference
             Console.write(difference.isEmpty ? "\(shown): only line breaks differ.\n" : difference)

@@ -113,7 +113,7 @@ struct InitCommand: ParsableCommand {
 
     // MARK: The file
 
-    private var path: String { config.path }
+    private var path: String { config.name }
     private var shown: String { LogText.clean(path) }
 
     /// For the commands that are named in messages.

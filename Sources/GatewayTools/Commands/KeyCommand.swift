@@ -67,7 +67,7 @@ struct KeyRotateCommand: AsyncParsableCommand {
         after failure: CommandFailure
     ) async throws(CommandFailure) -> KeyRotationReport {
         if let problem = settings.problem { throw problem }
-        let plan = settings.plan
+        let plan = try settings.withPrograms().plan
         guard plan.tokens.store == .sqlite else { throw CommandFailure(.failed, KeyRotation.noStore.detail) }
         guard FileManager.default.fileExists(atPath: plan.tokens.path) else {
             throw CommandFailure(

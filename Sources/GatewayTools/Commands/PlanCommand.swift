@@ -59,7 +59,7 @@ struct PlanCommand: AsyncParsableCommand {
     private func read(_ overlay: [String: String] = [:]) throws(CommandFailure) -> ConfigurationFile {
         let file = try ConfigurationFile(path: config.path, overlay: overlay, consequence: Self.consequence)
         if let problem = file.plan.tlsProblem {
-            throw CommandFailure(.configuration, "\(config.path): error: \(problem)\n\(Self.consequence).")
+            throw CommandFailure(.configuration, "\(config.name): error: \(problem)\n\(Self.consequence).")
         }
         return file
     }

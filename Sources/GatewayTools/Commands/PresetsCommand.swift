@@ -39,7 +39,7 @@ struct PresetsListCommand: ParsableCommand {
     @OptionGroup var json: JSONFlag
 
     func run() throws(CommandFailure) {
-        let found = PresetLibrary(of: config.path).matches(search.joined(separator: " "))
+        let found = try PresetLibrary(of: config.path).matches(search.joined(separator: " "))
         if json.isOn {
             Console.write(try JSONText.pretty(found))
             return

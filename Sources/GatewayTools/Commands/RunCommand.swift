@@ -115,8 +115,8 @@ struct GatewayRun {
     }
 
     private func writeStarter(_ level: Logger.Level) throws(CommandFailure) {
-        guard FileStatus.owner(of: config.path) == nil else { return }
-        let files = try StarterConfiguration.write(to: config.path)
+        guard FileStatus.owner(of: config.name) == nil else { return }
+        let files = try StarterConfiguration.write(to: config.name)
         let text = "Wrote \(files), a configuration to begin with. The gateway picks up your changes.\n"
         LogOutput.logToStandardError(text) {
             Self.logger("gateway", level).notice("First configuration written", metadata: $0)
@@ -157,7 +157,7 @@ struct GatewayRun {
             descriptorLimit: Descriptor.raiseLimit(),
             passedSockets: try passedSockets(),
             configuration: ConfigurationSource(
-                path: config.path,
+                path: config.name,
                 overlay: overlay,
                 strictModes: strictModes,
                 file: file
@@ -171,7 +171,7 @@ struct GatewayRun {
         let running = RunningGateways(environment: Console.environment)
         running.announce(
             gateway.plan,
-            configuration: SystemConfigFiles().absolutePath(config.path),
+            configuration: SystemConfigFiles().absolutePath(config.name),
             admin: gateway.admin
         )
         defer { running.withdraw() }

@@ -1,6 +1,7 @@
 import GatewayApp
 import GatewayConfiguration
 import GatewayFiles
+import GatewayHTTP
 import GatewayProxy
 import GatewayTokenStores
 
@@ -11,6 +12,8 @@ struct OperatorSettings: Sendable {
     let problem: CommandFailure?
     /// Whether the address of the gateway comes from the configuration, or from a record that this user wrote.
     private let isOwnAddress: Bool
+    /// The configuration's path, where ``plan`` has placeholders for what programs print. Most commands need none of it.
+    private let programsUnread: String?
 
     /// Reads the settings for a command that works on the gateway's files.
     ///
@@ -18,25 +21,28 @@ struct OperatorSettings: Sendable {
     /// - Throws: ``ExitStatus/configuration`` when the file is not YAML, or one of the few keys is wrong.
     init(configuration path: String, readsDatabase: Bool = false) throws(CommandFailure) {
         do throws(Unreadable) {
-            plan = try Self.read(path, readsDatabase: readsDatabase)
+            plan = try Self.read(path, SystemSecretSource(), readsDatabase: readsDatabase)
         } catch {
             throw error.failure
         }
         problem = nil
         isOwnAddress = true
+        programsUnread = nil
     }
 
-    /// Reads the settings for a command that asks the running gateway. While one runs that was started with the file, a file that cannot be read is a
-    /// warning.
+    /// Reads the settings for a command that asks the running gateway. Runs no program.
+    ///
+    /// While one runs that was started with the file, a file that cannot be read is a warning.
     ///
     /// - Throws: ``ExitStatus/configuration`` when the file cannot be read and no such gateway is found.
     init(running path: String) throws(CommandFailure) {
         do throws(Unreadable) {
-            var read = try Self.read(path, readsDatabase: false)
+            var read = try Self.read(path, SecretsWithoutPrograms(), readsDatabase: false)
             if let bound = Self.bound(read, path) { read.admin = bound }
             plan = read
             problem = nil
             isOwnAddress = true
+            programsUnread = path
         } catch {
             let running = RunningGateways(environment: Console.environment)
             guard let found = running.one(configuration: SystemConfigFiles().absolutePath(path)),
@@ -46,7 +52,13 @@ struct OperatorSettings: Sendable {
             plan = recorded
             problem = error.failure
             isOwnAddress = found.isOwn
+            programsUnread = nil
         }
+    }
+
+    /// With what the programs print that the configuration names; they are run now.
+    func withPrograms() throws(CommandFailure) -> OperatorSettings {
+        if let programsUnread { try OperatorSettings(configuration: programsUnread) } else { self }
     }
 
     /// Where the gateway that was started with the file listens, if the file has named another address since. A new address needs a restart,
@@ -87,8 +99,11 @@ struct OperatorSettings: Sendable {
         }
     }
 
-    private static func read(_ path: String, readsDatabase: Bool) throws(Unreadable) -> OperatorPlan {
-        let secrets = SystemSecretSource()
+    private static func read(
+        _ path: String,
+        _ secrets: some SecretSource,
+        readsDatabase: Bool
+    ) throws(Unreadable) -> OperatorPlan {
         // What is not set here was set where the gateway was started, and is not needed.
         let loading = ConfigLoader.unread(SystemConfigFiles()).load(path)
         guard let document = loading.document else {
@@ -107,6 +122,7 @@ struct OperatorSettings: Sendable {
 
     /// The key that the audit chain was written with.
     func installationKey() throws(CommandFailure) -> InstallationKey {
+        let plan = try withPrograms().plan
         do throws(StateError) {
             switch plan.tokens.key {
             case .value(let secret): return try InstallationKey(secret)
@@ -123,4 +139,23 @@ struct OperatorSettings: Sendable {
             throw CommandFailure(error)
         }
     }
+}
+
+/// The secrets of this machine, with a placeholder for what a program would print.
+private struct SecretsWithoutPrograms: SecretSource {
+    private let system = SystemSecretSource()
+
+    func environment(_ name: String) -> String? { system.environment(name) }
+    func file(_ path: String) throws(UnusableInput) -> Secret { try system.file(path) }
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret { Secret("unread exec") }
+    func systemdCredential(_ name: String) throws(UnusableInput) -> Secret { try system.systemdCredential(name) }
+
+    func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
+        system.openPrivateKey(pem, passphrase: passphrase)
+    }
+
+    func certificates(_ path: String) throws(UnusableInput) -> String { try system.certificates(path) }
+    func publicText(_ path: String) throws(UnusableInput) -> String { try system.publicText(path) }
+    func fits(_ tls: ClientTLS) -> Bool { system.fits(tls) }
+    func userID(ofName name: String) -> UInt32? { system.userID(ofName: name) }
 }

@@ -44,6 +44,26 @@ struct ConfigLocatorTests {
         #expect(advice.contains("--config '/home/my b/gateway.yaml'    (process 3)\n"))
     }
 
+    @Test(
+        arguments: [
+            (nil, 1000, nil, false), (1000, 1000, nil, false), (0, 1000, nil, false), (1001, 1000, nil, true),
+            // Who became root with sudo has a folder, too.
+            (1001, 1000, 1001, true), (1000, 0, nil, true), (1000, 0, 1000, false), (1001, 0, 1000, true),
+        ] as [(UInt32?, UInt32, UInt32?, Bool)]
+    )
+    func aFoundConfigurationOfAnotherUserIsRefused(
+        _ owner: UInt32?,
+        _ user: UInt32,
+        _ invoker: UInt32?,
+        _ isRefused: Bool
+    ) {
+        let refusal = ConfigLocator.refusal(of: "/x/gateway.yaml", owner: owner, user: user, invoker: invoker)
+        #expect((refusal != nil) == isRefused)
+        guard let refusal, let owner else { return }
+        #expect(refusal.hasPrefix("/x/gateway.yaml belongs to another user (\(owner))"))
+        #expect(refusal.hasSuffix("--config gateway.yaml"))
+    }
+
     // MARK: Without a configuration that can be read
 
     private static func plan(_ admin: String) -> OperatorPlan? {

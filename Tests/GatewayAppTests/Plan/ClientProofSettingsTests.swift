@@ -11,10 +11,12 @@ import Testing
 struct ClientProofSettingsTests {
     private static let routes = "routes: {box: {upstream: https://api.box.com, auth: none}}\n"
     private static let digest = String(repeating: "ab", count: 32)
+    private static let digestOfTest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
     private func outcome(_ text: String) -> ConfigOutcome {
         let secrets = MemorySecrets(variables: [
             "ONE": "secret-1-of-16-bytes", "TWO": "secret-2-of-16-bytes", "SHORT": "short", "LINES": "a\nb",
+            "WORD": "changeme",
         ])
         let files = MemoryFiles(["/work/gateway.yaml": "version: 1\n\(text)\n\(Self.routes)"])
         return ConfigLoader(files: files, environment: { secrets.environment($0) })
@@ -58,6 +60,9 @@ struct ClientProofSettingsTests {
         ("ci: {token: [[{env: ONE}]]}", "expected a secret, found a sequence"),
         ("ci: {token: {env: ONE}, token_sha256: \(digest)}", "a client has token or token_sha256, not both"),
         ("ci: {token_sha256: [\(digest), \(digest), \(digest)]}", "a client has at most 2 tokens, found 3"),
+        ("ci: {token_sha256: \(digestOfTest)}", "this is the SHA-256 of a word that everybody tries"),
+        ("ci: {token_sha256: [\(digest), \(digestOfTest.uppercased())]}", "this is the SHA-256 of a word"),
+        ("ci: {token: {env: WORD}}", "the token is a word that everybody tries"),
         ("ci: {certificate: {}}", "a certificate is known by exactly one of dns and uri"),
         ("ci: {certificate: {dns: a, uri: \"b://c/d\"}}", "a certificate is known by exactly one of dns and uri"),
         ("ci: {certificate: {dns: \"*.example.com\"}}", "expected one host name of the certificate"),

@@ -89,7 +89,7 @@ struct PlanTests {
             access:
               clients:
                 laptop: {token: {file: ./laptop.token}}
-                ci: {token_sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
+                ci: {token_sha256: "02ed3077b032c1e0a58c88b63840ca927c8a0fcab59f6c6f19fc4225c594fc4e"}
               allow_origins: [HTTPS://App.example.com:443]
               require_client: true
             audit: {path: log.sqlite, usage: none, retention: 1d, on_failure: degrade, on_missing: recreate, max_bytes: 64MiB}
