@@ -57,6 +57,12 @@ struct AuditFile: Sendable {
         candidate = nil
     }
 
+    /// SQLite takes a folder for a broken disk, and waits for the other end of a pipe.
+    static func requireRegular(_ path: String) throws(AuditError) {
+        guard let kind = FileStatus.irregular(path) else { return }
+        throw AuditError("\(path) is \(kind), not an audit log: name the database file, such as audit.sqlite")
+    }
+
     /// Why no log is begun where there was one.
     ///
     /// - Parameter row: The last row that the head file names.

@@ -246,6 +246,7 @@ package final class AuditReader: Sendable {
                 loss(at: path) ?? "there is no audit log at \(path); has the gateway run with this configuration?"
             )
         }
+        try AuditFile.requireRegular(path)
         var configuration = Configuration()
         configuration.readonly = true
         configuration.label = "audit-reader"
@@ -492,6 +493,7 @@ package enum AuditIndexing {
     /// - Returns: How many were made.
     package static func complete(_ path: String, told: (String) -> Void) throws(AuditError) -> Int {
         guard FileManager.default.fileExists(atPath: path) else { throw AuditError("there is no audit log at \(path)") }
+        try AuditFile.requireRegular(path)
         let lock: FileLock
         do throws(FileLock.Failure) {
             lock = try FileLock(path)
@@ -613,6 +615,7 @@ package struct AuditSnapshot: Sendable {
     package static func make(_ source: String, to target: String, keys: AuditKeys) throws(AuditError) -> AuditSnapshot {
         let chain = AuditChain(key: keys.chain)
         do {
+            try AuditFile.requireRegular(source)
             try PrivateFile.createNew(target, content: [])
             try SQLiteFile.copy(source, to: target, lockLimit: .seconds(5))
             let (head, schema) = try AuditReader.open(target).read { database in

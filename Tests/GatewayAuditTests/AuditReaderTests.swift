@@ -19,6 +19,17 @@ struct AuditReaderTests {
         #expect(error?.reason.contains(fixture.path) == true)
     }
 
+    @Test func aFolderAndAPipeAreCalledWhatTheyAre() async throws {
+        let pipe = fixture.directory.file("pipe")
+        let code = unsafe mkfifo(pipe, 0o600)
+        try #require(code == 0)
+        for (path, kind) in [(fixture.directory.file(""), "a folder"), (pipe, "a pipe")] {
+            let error = await #expect(throws: AuditError.self) { try await AuditReader(path: path).stats() }
+            #expect(error?.reason.contains("is \(kind), not an audit log") == true)
+            #expect { try AuditIndexing.complete(path) { _ in } } throws: { "\($0)".contains(kind) }
+        }
+    }
+
     @Test func anotherDatabaseIsNotTakenForALog() async throws {
         try await DatabaseQueue(path: fixture.path).write { try $0.execute(sql: "CREATE TABLE recipes (name)") }
         let error = await #expect(throws: AuditError.self) { try await fixture.reader.stats() }

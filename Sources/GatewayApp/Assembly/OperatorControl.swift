@@ -324,7 +324,9 @@ package struct OperatorControl: OperationRunner {
             return .failure(GatewayProblem(.requestRefused, "The audit log cannot answer this: \(gap)."))
         } catch {
             guard error != .tookTooLong else {
-                return .failure(GatewayProblem(.overloaded, "The question took too long; ask for a shorter period."))
+                return .failure(
+                    GatewayProblem(.requestRefused, "The question took too long; ask for a shorter period.")
+                )
             }
             return .failure(GatewayProblem(.auditUnavailable, "The audit log cannot be read: \(error.reason)."))
         }

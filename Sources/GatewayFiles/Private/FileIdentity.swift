@@ -60,6 +60,17 @@ package enum FileStatus {
         of(path).map { (UInt32($0.st_mode & 0o777), $0.st_mode & S_IFMT == S_IFDIR) }
     }
 
+    /// What is there, in words, if it is no regular file; nil for one, and when nothing is there.
+    package static func irregular(_ path: String) -> String? {
+        switch of(path).map({ $0.st_mode & S_IFMT }) {
+        case nil, S_IFREG: nil
+        case S_IFDIR: "a folder"
+        case S_IFIFO: "a pipe"
+        case S_IFSOCK: "a socket"
+        default: "a device"
+        }
+    }
+
     /// What access(2) says of writing to a file or a folder; nil when this user may.
     package static func writeProblem(_ path: String) -> String? {
         unsafe access(path, W_OK) == 0 ? nil : SystemError.text()

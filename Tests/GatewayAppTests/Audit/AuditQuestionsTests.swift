@@ -61,7 +61,7 @@ struct AuditQuestionsTests {
         await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<50 { group.addTask { await writes.perform() } }
             group.addTask {
-                try? await Task.sleep(for: .milliseconds(200))
+                try? await Task.sleep(for: .milliseconds(500))
                 end.continuation.finish()
                 return true
             }
