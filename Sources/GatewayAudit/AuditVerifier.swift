@@ -238,7 +238,7 @@ private struct IndexCheck {
         """
 
     private let index: AuditIndex
-    /// Of the key, without the number of the row.
+    /// The key's columns, without the row number.
     private let columns: [String]
     /// Where the columns stand in a row.
     private let places: [Int]

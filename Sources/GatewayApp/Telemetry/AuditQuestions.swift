@@ -2,10 +2,10 @@ import GatewayAudit
 import GatewayHTTP
 import Synchronization
 
-/// Questions that read the file of the audit log for seconds. One at a time, whoever asks: each takes a thread and memory, and a client
-/// that leaves does not end it. What operators do does not wait for them.
+/// Answers questions that may read the audit log's file for seconds, one at a time for all clients together: each takes a thread and
+/// memory, and goes on when its client leaves. Operators' operations never wait for them.
 package final class AuditQuestions: Sendable {
-    /// Writes of what was counted that a question asks for are so far apart at least.
+    /// The shortest time between two writes of the counts that questions cause.
     private static let interval = Duration.seconds(1)
 
     private let reader: AuditReader
@@ -32,7 +32,7 @@ package final class AuditQuestions: Sendable {
         return await question(reader)
     }
 
-    /// For those who come while another question is being answered.
+    /// The answer to a client that asks while another question is being answered.
     static var problem: GatewayProblem {
         GatewayProblem(
             .overloaded,
@@ -42,16 +42,16 @@ package final class AuditQuestions: Sendable {
     }
 }
 
-/// Writes what was counted, for several who ask for it at the same time at once.
+/// Combines concurrent requests to write the counts into one write.
 package actor CoalescedWrites {
     private let write: @Sendable () async -> Bool
     private var underWay: Task<Bool, Never>?
-    /// Has not begun, so it writes all that was counted until now.
+    /// Has not begun yet, so it will write everything that has been counted until now.
     private var next: Task<Bool, Never>?
 
     package init(_ write: @escaping @Sendable () async -> Bool) { self.write = write }
 
-    /// - Returns: Whether all that was counted before the call is written.
+    /// - Returns: Whether everything that was counted before the call has been written.
     package func perform() async -> Bool {
         if let next { return await next.value }
         let task = Task { [underWay] in

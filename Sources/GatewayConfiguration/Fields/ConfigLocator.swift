@@ -70,7 +70,7 @@ package enum ConfigLocator {
         }
     }
 
-    /// Why a configuration that nobody named is not used: it can name programs to run, and may lie in any folder that a terminal is in.
+    /// Why a configuration that was found, not named, is refused: it can run programs, and a terminal may be in anybody's folder.
     ///
     /// - Parameters:
     ///   - place: The file, its folder, or a file that it includes.

@@ -1,10 +1,10 @@
 package import GRDB
 import GRDBSQLite
 
-/// Ends statements that take too long, also those that find no row.
+/// Stops statements at a deadline, even while they find no rows.
 @safe
 package enum SQLiteDeadline {
-    /// So many instructions of SQLite's machine lie between two looks at the clock: well below a millisecond.
+    /// How many instructions SQLite executes between two looks at the clock: well below a millisecond.
     private static let instructions: Int32 = 10_000
 
     private struct Limit {

@@ -98,7 +98,7 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
         return .head
     }
 
-    /// Nobody looks at the fields of the head any more. Their memory goes back to the table that they came from, for the next message.
+    /// Call it when the head's fields are no longer needed: their memory goes back to the table that it came from, for the next message.
     @inline(__always)
     package mutating func giveBackFields(to fields: inout HTTP2FieldTable) {
         if !fields.section.hasMemory { fields.swapSection(&head.section) }

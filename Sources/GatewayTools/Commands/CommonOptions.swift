@@ -24,7 +24,7 @@ struct ConfigOption: ParsableArguments {
 
     /// For a command that needs no gateway.
     ///
-    /// - Throws: ``ExitStatus/configuration`` when nobody named the file and it is another user's.
+    /// - Throws: ``ExitStatus/configuration`` if the file was found, not named, and belongs to another user.
     var path: String {
         get throws(CommandFailure) {
             if !isNamed { try Self.requireOwn(ConfigLocator.standard) }
