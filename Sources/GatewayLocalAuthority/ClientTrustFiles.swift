@@ -24,7 +24,8 @@ package struct ClientTrustFiles: Sendable {
         self.init(authorityFolder: stateDirectory + "/ca", systemBundles: systemBundles)
     }
 
-    init(authorityFolder: String, systemBundles: [String] = Self.systemBundles) {
+    /// - Parameter authorityFolder: The one of a state directory or, for ``write(copying:adding:)``, any folder of this user.
+    package init(authorityFolder: String, systemBundles: [String] = Self.systemBundles) {
         ownPath = authorityFolder + "/ca.pem"
         folder = authorityFolder + "/trust"
         self.systemBundles = systemBundles
@@ -49,6 +50,22 @@ package struct ClientTrustFiles: Sendable {
         } while true
         dropOldest()
         return ClientEnvironment.Trust(bundle: path, own: ownPath, javaStore: Self.javaStore(of: path))
+    }
+
+    /// For a gateway whose files this user cannot read.
+    ///
+    /// - Parameter own: The certificates of its authority (PEM).
+    package func write(copying own: String, adding earlier: [String]) throws(StateError) -> ClientEnvironment.Trust {
+        guard !PEM.certificates(in: own).isEmpty else { throw StateError("the gateway sent no certificates") }
+        do throws(PrivateFile.Failure) {
+            // Makes the folder, too, for this user alone.
+            try PrivateFile.create(ownPath, content: Array(own.utf8))
+            try PrivateFile.replace(ownPath, with: Array(own.utf8), mode: 0o400)
+        } catch {
+            throw StateError("the certificates of the gateway, \(ownPath), cannot be written: \(error.reason)")
+        }
+        guard let trust = try write(adding: earlier) else { throw StateError("\(ownPath) was removed") }
+        return trust
     }
 
     /// After the authority was written: puts its certificates into all bundles.

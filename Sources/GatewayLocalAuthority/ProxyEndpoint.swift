@@ -94,6 +94,21 @@ package struct ProxyOffer: Hashable, Sendable, Codable {
         return .none(reason + Self.advice)
     }
 
+    /// For a program of another machine: it intercepts, and has TLS, since others could read the client's token otherwise.
+    ///
+    /// - Parameter host: The gateway's machine, as that program's machine names it.
+    package func choice(at host: String) -> Choice {
+        let reachable = endpoints.compactMap { endpoint -> ProxyEndpoint? in
+            var endpoint = endpoint
+            if ["0.0.0.0", "::"].contains(endpoint.host) { endpoint.host = host }
+            return endpoint.intercepts && endpoint.isTLS && !endpoint.origin.isLoopback ? endpoint : nil
+        }
+        if let found = reachable.first(where: \.tunnelsUnrouted) ?? reachable.first { return .endpoint(found) }
+        return .none(
+            "no listener with intercept: true and tls can be reached from other machines; see listeners.proxy in gateway.yaml"
+        )
+    }
+
     private static let advice = """
         ; add one to gateway.yaml:
 

@@ -53,6 +53,21 @@ struct ClientTrustFilesTests {
         }
     }
 
+    @Test func theCertificatesOfAnotherUsersGatewayAreCopied() throws {
+        let place = folder + "/cache/gateway"
+        let copy = ClientTrustFiles(authorityFolder: place, systemBundles: [system])
+        let first = try copy.write(copying: Self.pem("OOOO"), adding: [])
+        #expect(try certificates(first.bundle) == ["AAAA", "OOOO"] && certificates(first.own) == ["OOOO"])
+        let second = try copy.write(copying: Self.pem("PPPP"), adding: [])
+        #expect(try second == first && certificates(first.bundle) == ["AAAA", "PPPP"])
+        for path in ["/trust", ""] {
+            let mode = try FileManager.default.attributesOfItem(atPath: place + path)[.posixPermissions] as? Int
+            #expect(mode == 0o700)
+        }
+        #expect(throws: StateError.self) { try copy.write(copying: "no certificates", adding: []) }
+        #expect(try certificates(first.own) == ["PPPP"])
+    }
+
     @Test func theOldestBundlesGo() throws {
         try authority.cover(["api.example"])
         func bundles() throws -> [String] {

@@ -31,6 +31,26 @@ struct ProxyOfferTests {
         #expect(other.contains("has tls"))
     }
 
+    @Test func aProgramOfAnotherMachineNeedsTLS() {
+        let all = [
+            endpoint("127.0.0.1", 1, isTLS: true), endpoint("10.0.0.1", 2),
+            endpoint("10.0.0.1", 3, isTLS: true, intercepts: false),
+            endpoint("10.0.0.1", 4, isTLS: true), endpoint("0.0.0.0", 5, isTLS: true),
+        ]
+        #expect(ProxyOffer(endpoints: all).choice(at: "gateway.example") == .endpoint(all[3]))
+        var tunnelling = all[4]
+        tunnelling.tunnelsUnrouted = true
+        var named = tunnelling
+        named.host = "gateway.example"
+        #expect(ProxyOffer(endpoints: all + [tunnelling]).choice(at: "gateway.example") == .endpoint(named))
+        #expect(named.url(user: "a:b") == "https://a:b@gateway.example:5")
+        guard case .none(let reason) = ProxyOffer(endpoints: Array(all.prefix(3))).choice(at: "gateway.example") else {
+            Issue.record("an endpoint that cannot be used was taken")
+            return
+        }
+        #expect(reason.contains("intercept: true and tls"))
+    }
+
     @Test func thePACNamesOriginsOfRoutesAlone() {
         let offer = ProxyOffer(
             endpoints: [endpoint("127.0.0.1", 8080, intercepts: false), endpoint("127.0.0.1", 8082)],

@@ -7,6 +7,7 @@ import pathlib
 import pty
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,10 +33,10 @@ def target(named_upstream):
 def serving(make_gateway, target, certificate_authority):
     """A gateway with a listener that intercepts; not started with `start=False`."""
 
-    def make(start=True, intercept=True, connect=None, **more):
+    def make(start=True, intercept=True, connect=None, folder=None, **more):
         route = {"upstream": target, "auth": BEARER, "tls": {"ca": str(certificate_authority.certificate)}}
         place = {"address": f"127.0.0.1:{processes.free_port()}", "intercept": intercept, **({"connect": connect} if connect else {})}
-        gateway = make_gateway({"routes": {"secure": route}, **more}, listeners=[place])
+        gateway = make_gateway({"routes": {"secure": route}, **more}, listeners=[place], folder=folder)
         gateway.place = place
         return gateway.start() if start else gateway
 
@@ -392,6 +393,165 @@ def test_the_token_is_in_no_argument(serving):
         process.stdin.close()
         assert process.wait(30) == 0
         processes.end(process)
+
+
+# Another user
+
+
+class Stranger:
+    """A user who may read nothing of the gateway."""
+
+    def __init__(self, user, folder):
+        self.number, self.folder = user.number, folder
+        self.home, self.temporary = folder / "home", folder / "temporary"
+        for place in self.home, self.temporary:
+            place.mkdir(mode=0o700)
+            os.chown(place, self.number, self.number)
+        # The one of this run may stand where that user may not look.
+        self.program = folder / "authgateway"
+        shutil.copy(BINARY, self.program)
+        self.program.chmod(0o755)
+
+    def run(self, *words, **changes):
+        variables = {"HOME": str(self.home), "TMPDIR": str(self.temporary), "XDG_RUNTIME_DIR": str(self.folder / "runtime")}
+        return subprocess.run(
+            [str(self.program), *map(str, words)],
+            check=False, capture_output=True, text=True, timeout=90, cwd="/",
+            env={"PATH": os.environ["PATH"], **variables, **changes},
+            user=self.number, group=self.number, extra_groups=[],
+        )
+
+
+@pytest.fixture
+def stranger(other_users, short_folder):
+    for place in short_folder / "runtime", short_folder / "runtime/authgateway":
+        place.mkdir()
+        # As systemd makes that of a unit.
+        place.chmod(0o755)
+    return Stranger(other_users[0], short_folder)
+
+
+@pytest.fixture
+def foreign(stranger, serving):
+    """Gateways of another user than the stranger, who may not look into their folders."""
+    made = []
+
+    def make(**more):
+        folder = stranger.folder / f"gateway-{len(made)}"
+        gateway = serving(start=False, folder=folder, access={"clients": {"laptop": {"token": TOKEN}}}, **more)
+        gateway.environment["XDG_RUNTIME_DIR"] = str(stranger.folder / "runtime")
+        folder.chmod(0o700)
+        made.append(gateway.start())
+        return gateway
+
+    return make
+
+
+MINE = ("--client-token-env", "MINE")
+
+
+def test_another_user_needs_the_client_token_alone(foreign, stranger, target):
+    gateway = foreign()
+    done = stranger.run("exec", *MINE, "--", "curl", "-sS", "--fail", f"{target}/x", MINE=TOKEN)
+    answered(done)
+    assert str(gateway.file) in done.stderr and str(gateway.process.pid) in done.stderr and TOKEN not in done.stderr
+    assert list(stranger.temporary.iterdir()) == [] and list(stranger.home.iterdir()) == []
+    named = stranger.run("exec", "--admin", gateway.admin_url, *MINE, "--", "curl", "-sS", "--fail", f"{target}/x", MINE=TOKEN)
+    answered(named)
+    assert named.stderr == "", named
+    by_file = stranger.run("exec", "--config", gateway.file, *MINE, "--", "curl", "-sS", "--fail", f"{target}/x", MINE=TOKEN)
+    answered(by_file)
+    status = stranger.run("exec", *MINE, "--", "sh", "-c", 'test -r "$SSL_CERT_FILE" && exit 7', MINE=TOKEN)
+    assert status.returncode == 7 and list(stranger.temporary.iterdir()) == [], status
+
+
+def test_files_for_another_user_are_that_users_alone(foreign, stranger):
+    foreign()
+    show = 'folder=${SSL_CERT_FILE%/trust/*}; stat -c "%a %u" "$folder" "$folder/trust" "$SSL_CERT_FILE"; cat /proc/$$/cmdline /proc/$PPID/cmdline'
+    done = stranger.run("exec", *MINE, "--", "sh", "-c", show, MINE=TOKEN)
+    lines = done.stdout.splitlines()
+    assert lines[:3] == [f"700 {stranger.number}", f"700 {stranger.number}", f"400 {stranger.number}"], done
+    assert TOKEN not in done.stdout, done
+
+
+def test_another_user_without_a_token_is_told_where_it_is_read_from(foreign, stranger):
+    foreign()
+    done = stranger.run("exec", "--", "true")
+    assert done.returncode == 2 and "--client-token-file FILE" in done.stderr, done
+    assert list(stranger.temporary.iterdir()) == []
+    done = stranger.run("exec", "--client", "laptop", "--", "true")
+    assert done.returncode == 2 and "its configuration is not read" in done.stderr, done
+
+
+def test_another_user_says_which_of_several_gateways_is_meant(foreign, stranger):
+    gateways = [foreign(), foreign()]
+    done = stranger.run("exec", *MINE, "--", "true", MINE=TOKEN)
+    assert done.returncode == 2 and all(f"--admin {gateway.admin_url}" in done.stderr for gateway in gateways), done
+    # It is found by programs, and is not the one that other commands mean.
+    status = stranger.run("status")
+    assert status.returncode == 3 and "gateway.yaml" in status.stderr, status
+
+
+def test_another_user_finds_no_gateway(stranger):
+    done = stranger.run("exec", *MINE, "--", "true", MINE=TOKEN)
+    assert done.returncode == 4 and "no running gateway was found" in done.stderr and "--admin URL" in done.stderr, done
+    done = stranger.run("exec", "--admin", "http://127.0.0.1:1", *MINE, "--", "true", MINE=TOKEN)
+    assert done.returncode == 4 and "no gateway answers at http://127.0.0.1:1" in done.stderr, done
+
+
+def test_an_admin_listener_that_wants_a_token_says_so(foreign, stranger):
+    gateway = foreign()
+    config = json.loads(gateway.file.read_text())
+    gateway.stop()
+    config["listeners"]["admin"]["require_token"] = True
+    gateway.file.write_text(json.dumps(config))
+    gateway.start()
+    done = stranger.run("exec", *MINE, "--", "true", MINE=TOKEN)
+    assert done.returncode == 1 and f"--admin {gateway.admin_url} --admin-token-file FILE" in done.stderr, done
+
+
+LISTEN = """
+import socket, sys
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind(("127.0.0.1", int(sys.argv[1])))
+server.listen()
+print("ready", flush=True)
+server.accept()
+print("asked", flush=True)
+"""
+
+
+def test_nobody_takes_the_place_of_a_gateway_that_was_killed(foreign, stranger, other_users):
+    """Who listens there would get the token, and say which certificates programs trust."""
+    gateway = foreign()
+    gateway.expected_ends = {-signal.SIGKILL}
+    gateway.process.kill()
+    gateway.process.wait(10)
+    done = stranger.run("exec", *MINE, "--", "true", MINE=TOKEN)
+    assert done.returncode == 4 and "does not listen at" in done.stderr, done
+    command = ["/usr/bin/python3", "-c", LISTEN, str(gateway.admin_port)]
+    impostor = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, user=other_users[1].number, env={})
+    try:
+        assert processes.first_line(impostor, 30) == "ready"
+        done = stranger.run("exec", *MINE, "--", "true", MINE=TOKEN)
+        assert done.returncode == 1 and "does not belong to the user of the gateway (0)" in done.stderr, done
+        assert impostor.poll() is None, "it was asked nothing"
+    finally:
+        processes.end(impostor)
+
+
+def test_the_variables_for_another_user_last(foreign, stranger, target):
+    foreign()
+    done = stranger.run("env", "--format", "json", *MINE, MINE=TOKEN)
+    assert done.returncode == 0, done
+    found = json.loads(done.stdout)
+    assert found["HTTPS_PROXY"].startswith("http://client:") and found["SSL_CERT_FILE"].startswith(f"{stranger.home}/.cache/authgateway/")
+    clean = {"PATH": os.environ["PATH"], **found}
+    curl = ["curl", "-sS", "--fail", f"{target}/x"]
+    answered(subprocess.run(curl, check=False, env=clean, capture_output=True, text=True, timeout=30, user=stranger.number))
+    again = stranger.run("env", "--format", "json", *MINE, MINE=TOKEN)
+    assert json.loads(again.stdout) == found, again
 
 
 # Variables

@@ -46,7 +46,10 @@ package struct RunningGateways: Sendable {
         _ = unsafe mkdir(folder, 0o700)
         guard Self.isTrusted(folder) else { return }
         let text = String(decoding: data, as: UTF8.self) + "\n"
-        try? StateFile.write(text, to: Self.file(getpid(), in: folder), lasts: false)
+        let file = Self.file(getpid(), in: folder)
+        guard (try? StateFile.write(text, to: file, lasts: false)) != nil else { return }
+        // Users who may look into the folder, as into that of a unit, find the gateway for their programs.
+        unsafe chmod(file, 0o644)
     }
 
     package func withdraw() {
@@ -61,8 +64,10 @@ package struct RunningGateways: Sendable {
     /// A gateway that runs, and who says so.
     package struct Found {
         package let gateway: ConfigLocator.RunningGateway
-        /// Whether this user wrote the record, and not root or, in `/run/authgateway`, the user of a service.
-        package let isOwn: Bool
+        /// Who wrote the record: this user, root or, in `/run/authgateway`, the user of a service.
+        package let owner: UInt32
+
+        package var isOwn: Bool { owner == geteuid() }
     }
 
     /// The gateways whose state directory is held and whose configuration belongs to this user or to root. Where it is gone, the record must
@@ -74,33 +79,52 @@ package struct RunningGateways: Sendable {
     /// The only one that runs with this configuration.
     ///
     /// - Parameter path: Absolute.
-    package func one(configuration path: String) -> Found? {
+    package func one(configuration path: String) -> Found? { Self.one(of: found(), configuration: path) }
+
+    /// The gateways of other users that this user may know of, none for root. Whether one still runs cannot be told: who asks it has to
+    /// check that the owner of the record listens there.
+    ///
+    /// Their configurations are not followed.
+    package func shared() -> [Found] { geteuid() == 0 ? [] : records().filter { !$0.isOwn } }
+
+    /// The only one of ``shared()`` that runs with this configuration.
+    ///
+    /// - Parameter path: Absolute.
+    package func shared(configuration path: String) -> Found? { Self.one(of: shared(), configuration: path) }
+
+    private static func one(of found: [Found], configuration path: String) -> Found? {
         let file = FileIdentity(path)
-        let found = found().filter { found in
+        let found = found.filter { found in
             found.gateway.configuration == path || file != nil && FileIdentity(found.gateway.configuration) == file
         }
         return found.count == 1 ? found[0] : nil
     }
 
     private func found() -> [Found] {
+        records().filter { found in
+            (found.isOwn || geteuid() == 0)
+                && Self.isOwner(FileStatus.owner(of: found.gateway.configuration) ?? found.owner)
+        }
+    }
+
+    private func records() -> [Found] {
         var found: [Found] = []
         for folder in folders where Self.isTrusted(folder) {
             for name in PrivateFile.names(beside: "\(folder)/x").sorted() where name.hasSuffix(".json") {
                 let path = "\(folder)/\(name)"
-                guard let owner = FileStatus.owner(of: path), let gateway = Self.read(path, of: owner),
+                guard let owner = FileStatus.owner(of: path), let gateway = Self.read(path),
                     !found.contains(where: { $0.gateway == gateway })
                 else { continue }
-                found.append(Found(gateway: gateway, isOwn: owner == geteuid()))
+                found.append(Found(gateway: gateway, owner: owner))
             }
         }
         return found
     }
 
-    private static func read(_ path: String, of owner: uid_t) -> ConfigLocator.RunningGateway? {
+    private static func read(_ path: String) -> ConfigLocator.RunningGateway? {
         guard let text = StateFile.read(path),
             let gateway = try? JSONDecoder().decode(ConfigLocator.RunningGateway.self, from: Data(text.utf8)),
-            gateway.configuration.hasPrefix("/"), isOwner(FileStatus.owner(of: gateway.configuration) ?? owner),
-            runs(gateway)
+            gateway.configuration.hasPrefix("/"), runs(gateway)
         else { return nil }
         return gateway
     }

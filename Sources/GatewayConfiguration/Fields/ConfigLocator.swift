@@ -90,6 +90,14 @@ package enum ConfigLocator {
         return "\(gateways.count) gateways run here; say which one is meant:\n" + lines.joined()
     }
 
+    /// What to do where several of other users run, whose configurations cannot be read.
+    package static func advice(onShared gateways: [RunningGateway]) -> String {
+        let lines = gateways.compactMap { gateway in
+            gateway.places.map { "  --admin \(ShellWord.quoted($0.admin))    (process \(gateway.process))\n" }
+        }
+        return "\(gateways.count) gateways of other users run here; say which one is meant:\n" + lines.joined()
+    }
+
     /// Where gateways leave word of themselves: the folder to write to comes first, then those that are only read.
     ///
     /// - Parameters:

@@ -96,8 +96,8 @@ struct ConfigOption: ParsableArguments {
     func runningSettings() throws(CommandFailure) -> OperatorSettings { try OperatorSettings(running: runningPath()) }
 }
 
-/// What commands take that ask the gateway of a configuration, or the one that `--admin` names.
-struct RunningGatewayOptions: ParsableArguments {
+/// Which running gateway is meant: that of a configuration, or the one that `--admin` names.
+struct GatewayPlace: ParsableArguments {
     @OptionGroup var config: ConfigOption
 
     @Option(
@@ -122,17 +122,21 @@ struct RunningGatewayOptions: ParsableArguments {
     )
     var adminTokenFile: String?
 
+    /// nil where the gateway of a configuration is meant.
+    func named() throws(CommandFailure) -> NamedAdmin? {
+        try NamedAdmin.find(address: admin, tokenFile: adminTokenFile, hasConfiguration: config.file != nil)
+    }
+}
+
+/// What commands take that ask the gateway of a configuration, or the one that `--admin` names.
+struct RunningGatewayOptions: ParsableArguments {
+    @OptionGroup var place: GatewayPlace
     @OptionGroup var json: JSONFlag
 
     /// What speaks to the gateway, and the path of its configuration; nil where `--admin` names it.
     func gateway() throws(CommandFailure) -> (client: AdminClient, configuration: String?) {
-        let named = try NamedAdmin.find(
-            address: admin,
-            tokenFile: adminTokenFile,
-            hasConfiguration: config.file != nil
-        )
-        if let named { return (AdminClient(named), nil) }
-        let path = try config.runningPath()
+        if let named = try place.named() { return (AdminClient(named), nil) }
+        let path = try place.config.runningPath()
         return (try OperatorSettings(running: path).client, path)
     }
 }

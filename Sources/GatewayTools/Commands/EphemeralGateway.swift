@@ -177,7 +177,7 @@ struct EphemeralGateway: Sendable {
 
     // MARK: This process
 
-    private static func signals() throws(CommandFailure) -> ForwardedSignals {
+    static func signals() throws(CommandFailure) -> ForwardedSignals {
         do throws(ForwardedSignals.SystemFailure) {
             return try ForwardedSignals()
         } catch {
@@ -186,7 +186,7 @@ struct EphemeralGateway: Sendable {
     }
 
     /// What to end with when a signal came before the program was started.
-    private static func interruption(_ signals: ForwardedSignals) -> Int32? {
+    static func interruption(_ signals: ForwardedSignals) -> Int32? {
         while let event = signals.next(milliseconds: 0) {
             switch event {
             case .sent(let signal), .typed(let signal): return 128 + signal
@@ -211,7 +211,8 @@ struct EphemeralGateway: Sendable {
         }
     }
 
-    private static func makeFolder() throws(CommandFailure) -> String {
+    /// A folder of this user alone. Without the lock of a state directory, another one removes it some time later.
+    static func makeFolder() throws(CommandFailure) -> String {
         let parent = FileManager.default.temporaryDirectory.path(percentEncoded: false)
         let base = parent.hasSuffix("/") ? parent : parent + "/"
         removeAbandoned(in: base)

@@ -15,6 +15,7 @@ struct ExecCommand: AsyncParsableCommand {
               authgateway exec -- curl https://api.example.com/v1/me
               authgateway exec --client laptop -- git clone https://git.example.com/x.git
               authgateway exec --ephemeral -- python3 program.py
+              authgateway exec --client-token-file ~/gateway.token -- python3 program.py
 
             The program gets the environment of `authgateway env`: the proxy, and files
             with the certificates that the machine trusts and those of the local
@@ -29,18 +30,23 @@ struct ExecCommand: AsyncParsableCommand {
             It does not get the variables that the configuration reads secrets from with
             {env: NAME} or ${NAME}. --keep-env NAME passes one on.
 
+            Nothing is read from the files of another user's gateway, or of one on another
+            machine (--admin). Its admin listener names the proxy and the certificates,
+            which are in a temporary folder while the program runs. Say where your client
+            token is: --client-token-file or --client-token-env.
+
             With --ephemeral it has a gateway of its own, with its own port and state
             directory. They are gone afterwards, and so is the audit log. Tokens are
             fetched again: a credential that needs a login has none there.
 
             The exit code is that of the program; 127 when it is not found, 126 when it
-            cannot be run. With --ephemeral, signals are passed on, and 128+N says that
-            signal N has ended it. Before the program runs: 1 failed, 2 usage,
-            3 configuration, 4 no gateway answers.
+            cannot be run. With --ephemeral, or a gateway of another user or machine,
+            signals are passed on, and 128+N says that signal N has ended it. Before the
+            program runs: 1 failed, 2 usage, 3 configuration, 4 no gateway answers.
             """
     )
 
-    @OptionGroup var config: ConfigOption
+    @OptionGroup var gateway: GatewayPlace
     @OptionGroup var client: ClientTokenSource
 
     @Flag(help: "Run a gateway of its own for as long as the program runs.")
@@ -72,44 +78,65 @@ struct ExecCommand: AsyncParsableCommand {
                 "With --ephemeral the program gets a token that is made for it; name the client alone."
             )
         }
+        if ephemeral, gateway.admin != nil || gateway.adminTokenFile != nil {
+            throw ValidationError("--ephemeral runs the gateway of a configuration, and --admin names one that runs.")
+        }
     }
 
     func run() async throws(CommandFailure) { Console.exit(code: try await runProgram()) }
 
-    /// Becomes the program where a gateway runs, and does not return then.
+    /// Becomes the program where a gateway of this user runs, and does not return then.
     ///
     /// - Returns: What to end with.
     private func runProgram() async throws(CommandFailure) -> Int32 {
-        let configuration = ephemeral ? try config.path : try config.runningPath()
+        if !ephemeral, let shared = try SharedGateway.find(gateway) {
+            let descriptors = OpenDescriptors.current
+            return try await shared.run(client) { (access, signals) in
+                noteRefusals(access)
+                return await runBeside(access, signals, descriptors, without: [])
+            }
+        }
+        let configuration = ephemeral ? try gateway.config.path : try gateway.config.runningPath()
         let descriptors = OpenDescriptors.current
         let secrets = SecretVariables.named(in: configuration)
         guard !ephemeral else {
             return try await EphemeralGateway(configuration: configuration, client: client.client)
-                .run { (access, signals) throws(CommandFailure) in
-                    await warn(access)
-                    descriptors.closeOthersInPrograms()
-                    do throws(ForegroundProgram.Failure) {
-                        return try await ForegroundProgram.run(
-                            command,
-                            environment: environment(access, without: secrets),
-                            signals: signals
-                        )
-                    } catch {
-                        return report(error)
-                    }
-                }
+                .run { (access, signals) in await runBeside(access, signals, descriptors, without: secrets) }
         }
         let access = try await ClientAccess.ofRunningGateway(
             configuration: configuration,
             source: client,
             advice: "\nor let this command run one of its own for as long as the program runs: --ephemeral"
         )
-        if !access.endpoint.tunnelsUnrouted, Console.isErrorTerminal {
-            Console.writeError("authgateway: \(ProxyOffer.refusalNotice)\n")
-        }
+        noteRefusals(access)
         await warn(access)
         descriptors.closeOthersInPrograms()
         return report(ForegroundProgram.replaceProcess(command, environment: environment(access, without: secrets)))
+    }
+
+    /// For a program that needs something of this process as long as it runs.
+    private func runBeside(
+        _ access: ClientAccess,
+        _ signals: ForwardedSignals,
+        _ descriptors: OpenDescriptors,
+        without secrets: Set<String>
+    ) async -> Int32 {
+        await warn(access)
+        descriptors.closeOthersInPrograms()
+        do throws(ForegroundProgram.Failure) {
+            return try await ForegroundProgram.run(
+                command,
+                environment: environment(access, without: secrets),
+                signals: signals
+            )
+        } catch {
+            return report(error)
+        }
+    }
+
+    private func noteRefusals(_ access: ClientAccess) {
+        guard !access.endpoint.tunnelsUnrouted, Console.isErrorTerminal else { return }
+        Console.writeError("authgateway: \(ProxyOffer.refusalNotice)\n")
     }
 
     /// Otherwise the program would send requests without a credential, and nobody would know why.
@@ -182,28 +209,27 @@ struct EnvCommand: AsyncParsableCommand {
             SSL_CERT_FILE name now. Needs a running gateway with a listener on loopback
             that has intercept: true.
 
-            With --client the token is part of the proxy's URL. Keep what is printed as
+            The certificates of a gateway of another user or machine, which is named as for
+            `authgateway exec`, are copied to ~/.cache/authgateway. Run this again when they
+            have changed.
+
+            With a client the token is part of the proxy's URL. Keep what is printed as
             you keep a token.
             """
     )
 
-    @OptionGroup var config: ConfigOption
+    @OptionGroup var gateway: GatewayPlace
     @OptionGroup var client: ClientTokenSource
 
     @Option(help: "sh, dotenv, docker or json.")
     var format = "sh"
 
     func run() async throws(CommandFailure) {
-        let configuration = try config.runningPath()
         guard let format = EnvironmentFormat(rawValue: format) else {
             let formats = EnvironmentFormat.allCases.map(\.rawValue).joined(separator: ", ")
             throw CommandFailure(.usage, "there is no format \"\(LogText.clean(format))\"; formats: \(formats)")
         }
-        let access = try await ClientAccess.ofRunningGateway(
-            configuration: configuration,
-            source: client,
-            advice: ""
-        )
+        let access = try await access()
         guard access.proof == nil || !Console.isOutputTerminal else {
             throw CommandFailure(
                 .usage,
@@ -218,5 +244,11 @@ struct EnvCommand: AsyncParsableCommand {
             )
         }
         Console.write(text)
+    }
+
+    private func access() async throws(CommandFailure) -> ClientAccess {
+        if let shared = try SharedGateway.find(gateway) { return try await shared.lastingAccess(client) }
+        let configuration = try gateway.config.runningPath()
+        return try await ClientAccess.ofRunningGateway(configuration: configuration, source: client, advice: "")
     }
 }

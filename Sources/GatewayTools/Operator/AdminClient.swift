@@ -107,6 +107,15 @@ struct AdminClient: Sendable {
         return try own(body)
     }
 
+    /// The certificates of the local CA (PEM); nil where the gateway has none.
+    func authority() async throws(CommandFailure) -> String? {
+        let (status, body) = try await look("GET", "/ca.pem")
+        if status == 200 { return String(buffer: body) }
+        let refusal = refusal(body)
+        guard status == 404, refusal.status == .failed else { throw refusal }
+        return nil
+    }
+
     /// Asks the gateway, and works on its files where none runs.
     ///
     /// - Parameter offline: Gets the reason why the gateway could not be asked.
@@ -155,9 +164,10 @@ struct AdminClient: Sendable {
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
         let answer = try await send(method, path, token: named.token, body: body)
         guard answer.status == 401 else { return answer }
+        let options = (named.isTyped ? "" : "--admin \(ShellWord.quoted(place)) ") + "--admin-token-file FILE"
         let advice =
             named.token == nil
-            ? "name a file with the token of a user, or admin.token of the state directory: --admin-token-file FILE"
+            ? "name a file with the token of a user, or admin.token of the state directory: \(options)"
             : "the token is not that of a user of listeners.admin.users, nor the gateway's own admin token"
         throw CommandFailure(.failed, "\(place) did not recognize the credentials; \(advice)")
     }

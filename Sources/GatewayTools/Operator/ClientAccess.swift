@@ -26,7 +26,35 @@ struct ClientAccess: Sendable {
         do throws(StateError) {
             trust = try ClientTrustFiles(stateDirectory: stateDirectory).write(adding: earlier)
         } catch {
-            throw CommandFailure(.failed, "\(error.description); run this as the gateway's user")
+            let advice = "run this as the gateway's user, or name its admin listener: --admin URL"
+            throw CommandFailure(.failed, "\(error.description); \(advice)")
+        }
+    }
+
+    /// Access to a gateway whose files this user cannot read.
+    ///
+    /// - Parameters:
+    ///   - authority: The certificates of its local CA (PEM); nil where it has none.
+    ///   - folder: A folder of this user, for the certificates.
+    init(
+        _ endpoint: ProxyEndpoint,
+        proof: ClientEnvironment.Proof?,
+        hosts: [String],
+        authority: String?,
+        folder: String
+    ) throws(CommandFailure) {
+        self.endpoint = endpoint
+        self.proof = proof
+        self.hosts = hosts
+        guard let authority else {
+            trust = nil
+            return
+        }
+        let earlier = ClientEnvironment.earlierBundles { Console.environment($0) }
+        do throws(StateError) {
+            trust = try ClientTrustFiles(authorityFolder: folder).write(copying: authority, adding: earlier)
+        } catch {
+            throw CommandFailure(error)
         }
     }
 
@@ -96,11 +124,11 @@ struct ClientTokenSource: ParsableArguments {
     }
 
     /// - Parameters:
-    ///   - configuration: The path of `gateway.yaml`, which may hold the token.
+    ///   - configuration: The path of `gateway.yaml`, which may hold the token; nil where it is not this user's.
     ///   - clients: The names of `access.clients`.
     ///   - isNeeded: Whether the listener asks for a token.
     func proof(
-        configuration: String,
+        configuration: String?,
         clients: [String],
         isNeeded: Bool
     ) throws(CommandFailure) -> ClientEnvironment.Proof? {
@@ -108,10 +136,17 @@ struct ClientTokenSource: ParsableArguments {
         if clientTokenFile != nil || clientTokenEnv != nil {
             return ClientEnvironment.Proof(client: client ?? "client", token: try named())
         }
+        guard isNeeded || client != nil else { return nil }
+        guard let configuration else {
+            throw CommandFailure(
+                .usage,
+                "the gateway asks for your client token (access.clients), and its configuration is not read; say where the "
+                    + "token is: --client-token-file FILE, or --client-token-env VARIABLE"
+            )
+        }
         if let client {
             return ClientEnvironment.Proof(client: client, token: try configured(client, in: configuration))
         }
-        guard isNeeded else { return nil }
         let example = clients.sorted().first ?? "NAME"
         throw CommandFailure(
             .usage,

@@ -21,6 +21,25 @@ package struct NamedAdmin: Sendable {
     let token: Secret?
     /// nil on this machine, where no other one listens in.
     let tls: TLSConfiguration?
+    /// Whether a person named it, and not a gateway of another user.
+    let isTyped: Bool
+
+    /// What another user's gateway of this machine recorded of itself. No token is sent there.
+    init(recorded address: ListenerPlan.Address) {
+        self.address = address
+        token = nil
+        tls = nil
+        isTyped = false
+    }
+
+    /// The address as people read it, and as `--admin` takes it.
+    var place: String { BoundListener(address: address, port: nil, isTLS: tls != nil).boundText }
+
+    /// The name of the other machine; nil on this one.
+    var remoteHost: String? {
+        guard case .tcp(let host, let port) = address else { return nil }
+        return Origin(scheme: .https, host: host, port: port).isLoopback ? nil : host
+    }
 
     /// - Parameters:
     ///   - address: What `--admin` says.
@@ -56,6 +75,7 @@ package struct NamedAdmin: Sendable {
 
     private init(_ address: ListenerPlan.Address, tokenFile: String?) throws(CommandFailure) {
         self.address = address
+        isTyped = true
         tls = nil
         token = try Self.token(tokenFile)
     }
@@ -70,6 +90,7 @@ package struct NamedAdmin: Sendable {
             throw CommandFailure(.usage, "expected \(forms) for --admin, found \(LogText.clean(url))")
         }
         address = .tcp(host: origin.host, port: origin.port)
+        isTyped = true
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12
         if let ca = Variable.ca.value { tls.trustRoots = .file(ca) }

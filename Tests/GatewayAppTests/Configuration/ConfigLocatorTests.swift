@@ -44,6 +44,19 @@ struct ConfigLocatorTests {
         #expect(advice.contains("--config '/home/my b/gateway.yaml'    (process 3)\n"))
     }
 
+    @Test func gatewaysOfOtherUsersAreNamedByTheirAdminListener() {
+        let places = Gateway.Places(admin: "http://127.0.0.1:8081", audit: "/a", key: nil)
+        let shared = Gateway(process: 9, configuration: "/x.yaml", stateDirectory: "/x", places: places)
+        #expect(
+            ConfigLocator.advice(onShared: [shared, shared]) == """
+                2 gateways of other users run here; say which one is meant:
+                  --admin http://127.0.0.1:8081    (process 9)
+                  --admin http://127.0.0.1:8081    (process 9)
+
+                """
+        )
+    }
+
     @Test(
         arguments: [
             (nil, 1000, nil, false), (1000, 1000, nil, false), (0, 1000, nil, false), (1001, 1000, nil, true),
