@@ -1,3 +1,4 @@
+import Foundation
 import GatewayHTTP
 import GatewayTesting
 import Synchronization
@@ -219,6 +220,37 @@ struct HTTP2ClientTests {
             let response = try client.response(try client.begin(fields))
             #expect(response.status == "200" && response.text == "abc" && response.fields["x-sum"] == "1")
             #expect(response.fields["link"] != nil && response.blockFrames == 3)
+        }
+    }
+
+    /// HTTP/2 has a place for them behind content of known length; HTTP/1 has none.
+    @Test(arguments: ["in one write", "by themselves", "behind no content"])
+    func trailersBehindAKnownLength(arrive: String) async throws {
+        let content = arrive == "behind no content" ? "" : "abc"
+        let origin = try RawOrigin { connection, _, _ in
+            let server = try RawHTTP2Server(connection)
+            while let (stream, _, _) = try? server.request() {
+                let length = ("content-length", String(content.utf8.count))
+                try server.head([(":status", "200"), length], stream: stream)
+                if !content.isEmpty { server.content(content, isLast: false, stream: stream) }
+                if arrive == "by themselves" { Thread.sleep(forTimeInterval: 0.1) }
+                try server.head([("grpc-status", "0"), ("x-sum", "1")], isLast: true, stream: stream)
+            }
+        }
+        try await withProxy(origin, route: { $0.upstreamProtocol = .http2 }) { proxy in
+            let client = try RawHTTP2Client(port: proxy.port)
+            defer { client.close() }
+            let response = try client.response(try client.begin())
+            #expect(response.status == "200" && response.text == content && response.reset == nil)
+            #expect(response.fields["content-length"] == String(content.utf8.count))
+            #expect(response.fields["grpc-status"] == "0" && response.fields["x-sum"] == "1")
+            let old = try RawConnection(port: proxy.port)
+            defer { old.close() }
+            for _ in 0..<2 {
+                old.send("GET /api/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                let message = try #require(old.readMessage())
+                #expect(message.head.hasPrefix("HTTP/1.1 200") && message.body == content)
+            }
         }
     }
 

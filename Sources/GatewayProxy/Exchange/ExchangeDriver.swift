@@ -188,6 +188,7 @@ final class ExchangeDriver {
     }
 
     var clientIsWritable: Bool { client.isWritable }
+    var clientIsHTTP2: Bool { request.isHTTP2 }
 
     private func reached(_ step: RequestTimings.Step) {
         record.timings.reached(step, after: (configuration.clock.now - begunAt).nanoseconds)

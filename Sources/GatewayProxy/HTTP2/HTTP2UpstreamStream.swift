@@ -529,8 +529,8 @@ extension HTTP2UpstreamStream {
     private func complete(with trailers: ByteBuffer?) {
         guard let exchange else { return }
         connection.flushLater(self)
-        // Where the length is known the client knows the end, and HTTP/1 has no place for trailers.
-        if endsAsChunks { exchange.receive(responseTrailers: trailers) }
+        // Behind content of known length, HTTP/1 has no place for trailers.
+        if endsAsChunks || trailers != nil && exchange.clientIsHTTP2 { exchange.receive(responseTrailers: trailers) }
         exchange.responseCompleted()
     }
 
