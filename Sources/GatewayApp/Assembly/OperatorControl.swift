@@ -305,7 +305,7 @@ package struct OperatorControl: OperationRunner {
             return .failure(GatewayProblem(.requestRefused, "\(error.message)."))
         }
         let question = AuditWho.Question(credential: name, by: asked.by, since: period.since, until: period.until)
-        let found = await questions.ask(afterWriting: seen.writeUses) { reader in
+        let found = await questions.ask(by: asked.asker, afterWriting: seen.writeUses) { reader in
             do throws(AuditError) {
                 return Result<AuditWho, AuditError>.success(try await reader.who(question, within: .seconds(4)))
             } catch {

@@ -26,14 +26,15 @@ package struct RequestArchive: Sendable {
         self.recent = recent
     }
 
-    package func history(of id: String) async -> RequestHistory {
+    /// - Parameter asker: Who asks, where several do.
+    package func history(of id: String, for asker: String? = nil) async -> RequestHistory {
         var remarks: [String] = []
         let inMemory = recent?(id) ?? []
         if recent != nil {
             remarks.append("the last \(RecentRequests.perWorker) requests of each worker, in memory")
         }
         let answer = await Deadline.value(within: Self.deadline) { [questions] in
-            let found = await questions.ask { reader in
+            let found = await questions.ask(by: asker) { reader in
                 do throws(AuditError) {
                     let found = try await reader.request(id, newest: Self.newestRows, limit: Self.maximumRows)
                     return Result<AuditedRequest, AuditError>.success(found)
@@ -41,7 +42,7 @@ package struct RequestArchive: Sendable {
                     return .failure(error)
                 }
             }
-            return found ?? .failure(AuditError("another question to it is being answered; ask again"))
+            return found ?? .failure(AuditError("other questions to it are being answered; ask again"))
         }
         remarks += self.remarks(on: answer, of: id)
         let audited = (try? answer?.get()) ?? AuditedRequest()
