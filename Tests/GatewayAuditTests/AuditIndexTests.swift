@@ -398,6 +398,22 @@ struct AuditFormatterWidthTests {
         #expect(plain == text, "colors take no room")
     }
 
+    @Test(
+        arguments: [
+            ("2026-03-01T09:30:00.123Z", "09:30:00Z", "11:30:00"),
+            ("2026-02-28T23:59:59.000Z", "2026-02-28 23:59Z", "01:59:59"),
+            ("2026-03-01T23:30:00.000Z", "23:30:00Z", "2026-03-02 01:30"),
+            ("2025-03-01T09:30:00.000Z", "2025-03-01 09:30Z", "2025-03-01 11:30"),
+            ("soon\n", nil, nil),
+        ] as [(String, String?, String?)]
+    )
+    func aNarrowColumnHasShortTimes(_ time: String, _ utc: String?, _ local: String?) {
+        let now = UnixTime(seconds: 1_772_357_400)
+        let other = SafeText.singleLine(time)
+        #expect(AuditFormatter().shortTime(time, now: now) == utc ?? other)
+        #expect(AuditFormatter(offset: { _ in 7200 }).shortTime(time, now: now) == local ?? other)
+    }
+
     @Test func theExplanationComesBeforeTheOtherDetails() async throws {
         let log = try fixture.open()
         var event = fixture.event(.requestFailed, outcome: .failed)
