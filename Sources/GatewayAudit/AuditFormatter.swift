@@ -158,6 +158,20 @@ package struct AuditFormatter: Sendable {
         return "\(local)\(offset < 0 ? "-" : "+")\(two(minutes / 60)):\(two(minutes % 60))"
     }
 
+    /// The same for a narrow column: `14:03:05Z` for a time of today, otherwise `2026-03-01 14:03Z`. Local times have no `Z`.
+    ///
+    /// - Parameter now: Says which day is today.
+    package func shortTime(_ text: String, now: UnixTime) -> String {
+        guard let moment = UnixTime(rfc3339: text) else { return SafeText.singleLine(text) }
+        func shown(_ moment: UnixTime) -> String { (moment + .seconds(offset?(moment) ?? 0)).rfc3339 }
+        let (shown, today) = (shown(moment), shown(now))
+        let zone = offset == nil ? "Z" : ""
+        guard let date = shown.firstIndex(of: "T") else { return shown }
+        let clock = shown[shown.index(after: date)...]
+        guard shown[..<date] != today[..<date] else { return "\(clock.prefix(8))\(zone)" }
+        return "\(shown[..<date]) \(clock.prefix(5))\(zone)"
+    }
+
     private func two(_ number: Int) -> String { number < 10 ? "0\(number)" : String(number) }
 
     private func pad(_ text: String, to width: Int) -> String {

@@ -536,11 +536,19 @@ package enum AuditIndexing {
 
 /// What the log has of one request.
 package struct AuditedRequest: Sendable {
+    /// Which rows were looked at.
+    package enum Coverage: Sendable {
+        case whole
+        /// All, but of those that count several requests only the newest.
+        case newestOfSeveral
+        /// The newest of a table.
+        case newest
+    }
+
     package var events: [AuditRow] = []
     /// With `audit.usage: request`.
     package var requests: [AuditRequestRow] = []
-    /// Whether older rows were not looked at.
-    package var isPartial = false
+    package var coverage = Coverage.whole
     /// Whether there were more rows than were asked for; the newest are missing.
     package var isCut = false
 
@@ -551,54 +559,93 @@ extension AuditReader {
     /// The rows about a request, by the gateway's id or the client's, oldest first.
     ///
     /// - Parameters:
-    ///   - newest: The number of rows of a table that are read, newest first, where no index finds them. Events are read without one.
+    ///   - newest: The number of rows of a table that are read, newest first, where no index finds them. None finds a request in a row that
+    ///     counts several.
     ///   - limit: The maximum number of them that is returned.
+    ///   - time: How long it may take; nil for as long as it takes.
+    /// - Throws: ``AuditError/tookTooLong`` then.
     package func request(
         _ id: String,
         newest: Int,
-        limit: Int
+        limit: Int,
+        within time: Duration? = nil
     ) async throws(AuditError) -> AuditedRequest {
-        try await read { database in
-            var found = AuditedRequest()
-            let filter = AuditFilter(request: id)
-            var selection = Self.events
-            selection.condition = filter.condition(for: .events)
-            let events = try Self.rows(selection, newest: newest, limit: limit, in: database)
-            found.events = events.rows.compactMap { AuditRow(Array($0.databaseValues)) }
-            (found.isPartial, found.isCut) = (events.isPartial, events.isCut)
-            guard try database.tableExists("token_requests") else { return found }
-            let canSearch = try database.columns(in: "token_requests").contains { $0.name == "client_request_id" }
-            guard canSearch else { return found }
-            let isIndexed = try [AuditIndex.requestsByID, .requestsByClientID].allSatisfy {
-                try AuditSchema.hasIndex($0, in: database)
+        let end = time.map { ContinuousClock.now + $0 }
+        return try await read { database in
+            let found = try SQLiteDeadline.run(until: end, in: database) {
+                try Self.request(id, newest: newest, limit: limit, in: database)
             }
-            let table = isIndexed ? "token_requests" : "token_requests NOT INDEXED"
-            selection = try Self.requests(in: database, filter, table: table)
-            let requests = try Self.rows(selection, newest: isIndexed ? .max : newest, limit: limit, in: database)
-            found.requests = requests.rows.compactMap { AuditRequestRow(Array($0.databaseValues)) }
-            found.isPartial = found.isPartial || requests.isPartial
-            found.isCut = found.isCut || requests.isCut
+            guard let found else { throw AuditError.tookTooLong }
             return found
         }
     }
 
-    /// The oldest `limit` rows of the `newest` ones of a table that are selected.
-    private static func rows(
-        _ selection: AuditSelection,
+    private static func request(_ id: String, newest: Int, limit: Int, in database: Database) throws -> AuditedRequest {
+        var found = AuditedRequest()
+        let (events, coverage) = try events(ofRequest: id, newest: newest, in: database)
+        var rows = try Self.rows(events, limit: limit, in: database)
+        found.events = rows.rows.compactMap { AuditRow(Array($0.databaseValues)) }
+        (found.coverage, found.isCut) = (coverage, rows.isCut)
+        guard try database.tableExists("token_requests") else { return found }
+        let canSearch = try database.columns(in: "token_requests").contains { $0.name == "client_request_id" }
+        guard canSearch else { return found }
+        let isIndexed = try [AuditIndex.requestsByID, .requestsByClientID].allSatisfy {
+            try AuditSchema.hasIndex($0, in: database)
+        }
+        let table = isIndexed ? "token_requests" : "token_requests NOT INDEXED"
+        var requests = try requests(in: database, AuditFilter(request: id), table: table)
+        if !isIndexed {
+            let start = try start(of: newest, in: "token_requests", database)
+            requests.condition.add("id >", .integer(start.row))
+            if start.leavesRowsOut { found.coverage = .newest }
+        }
+        rows = try Self.rows(requests, limit: limit, in: database)
+        found.requests = rows.rows.compactMap { AuditRequestRow(Array($0.databaseValues)) }
+        found.isCut = found.isCut || rows.isCut
+        return found
+    }
+
+    /// The events of a request, by indices where these are there.
+    static func events(
+        ofRequest id: String,
         newest: Int,
-        limit: Int,
         in database: Database
-    ) throws -> (rows: ArraySlice<Row>, isPartial: Bool, isCut: Bool) {
-        let last = try Int64.fetchOne(database, sql: "SELECT max(id) FROM \(selection.table)") ?? 0
-        let first = try Int64.fetchOne(database, sql: "SELECT min(id) FROM \(selection.table)") ?? 0
+    ) throws -> (AuditSelection, AuditedRequest.Coverage) {
+        let filter = AuditFilter(request: id)
+        let start = try start(of: newest, in: AuditSchema.rows, database)
+        var selection = events
+        selection.condition = filter.condition(for: .events)
+        if try selection.condition.addIndexedEvents(filter, countedAfter: start.row, in: database) {
+            return (selection, start.leavesRowsOut ? .newestOfSeveral : .whole)
+        }
+        selection.condition.add("id >", .integer(start.row))
+        return (selection, start.leavesRowsOut ? .newest : .whole)
+    }
+
+    /// After which row the newest ones begin, and whether there are others.
+    private static func start(
+        of newest: Int,
+        in table: String,
+        _ database: Database
+    ) throws -> (row: Int64, leavesRowsOut: Bool) {
+        let last = try Int64.fetchOne(database, sql: "SELECT max(id) FROM \(table)") ?? 0
+        let first = try Int64.fetchOne(database, sql: "SELECT min(id) FROM \(table)") ?? 0
         // Someone may have changed the numbers in the file: a difference that is too large counts from the first.
         let (difference, isTooLarge) = last.subtractingReportingOverflow(Int64(newest))
         let start = isTooLarge ? .min : difference
+        return (start, start >= first && last > 0)
+    }
+
+    /// The oldest rows that are selected.
+    private static func rows(
+        _ selection: AuditSelection,
+        limit: Int,
+        in database: Database
+    ) throws -> (rows: ArraySlice<Row>, isCut: Bool) {
         var selection = selection
-        selection.condition.add("id >", .integer(start))
         selection.limit = limit + 1
         let rows = try selection.rows(in: database)
-        return (rows.prefix(limit), start >= first && last > 0, rows.count > limit)
+        return (rows.prefix(limit), rows.count > limit)
     }
 }
 

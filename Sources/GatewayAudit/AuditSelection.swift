@@ -107,19 +107,31 @@ extension AuditCondition {
     /// Has the events that a filter means found by indices, where these are there. The terms of the filter still decide.
     ///
     /// SQLite gathers the numbers of the rows first, and then reads the rows in their order.
-    mutating func addIndexedEvents(_ filter: AuditFilter, in database: Database) throws {
+    ///
+    /// - Parameter row: The first one before which no row that counts several requests is read to find one of them; nil reads them all.
+    /// - Returns: Whether indices find the rows of a request.
+    @discardableResult
+    mutating func addIndexedEvents(
+        _ filter: AuditFilter,
+        countedAfter row: Int64? = nil,
+        in database: Database
+    ) throws -> Bool {
         let first = try addFirstRow(since: filter.since, by: .eventsByTime, in: database)
         // The newest rows are read from the end, and soon there are enough of them.
-        guard filter.limit == nil || filter.request != nil else { return }
+        guard filter.limit == nil || filter.request != nil else { return false }
         if let request = filter.request {
             return try add(.eventsByRequest, .eventsByClientRequest, .eventsByName, in: database) { condition in
                 let id = condition.bind(.text(request))
                 let inDetail = condition.bind(.text(String(SafeText.json(request).dropFirst().dropLast())))
                 // A row of these may count more requests, which stand in its detail.
                 let names = [TokenEvent.Name.requestFailed, .clientDenied].map { "'\($0.rawValue)'" }
+                let start = row.map { " AND id > \($0)" } ?? ""
                 return [
                     (.eventsByRequest, "request_id = \(id)"), (.eventsByClientRequest, "client_request_id = \(id)"),
-                    (.eventsByName, "event IN (\(names.joined(separator: ", "))) AND instr(detail, \(inDetail)) > 0"),
+                    (
+                        .eventsByName,
+                        "event IN (\(names.joined(separator: ", ")))\(start) AND instr(detail, \(inDetail)) > 0"
+                    ),
                 ]
             }
         }
@@ -142,19 +154,23 @@ extension AuditCondition {
                 ]
             }
         }
+        return false
     }
 
     /// - Parameter terms: By which index to look for what. A row that one of them finds is meant.
+    /// - Returns: Whether the indices are there.
+    @discardableResult
     private mutating func add(
         _ indices: AuditIndex...,
         in database: Database,
         _ terms: (inout AuditCondition) -> [(AuditIndex, String)]
-    ) throws {
-        guard try indices.allSatisfy({ try AuditSchema.hasIndex($0, in: database) }) else { return }
+    ) throws -> Bool {
+        guard try indices.allSatisfy({ try AuditSchema.hasIndex($0, in: database) }) else { return false }
         let questions = terms(&self).map { index, term in
             "SELECT id FROM \(index.table) INDEXED BY \(index.name) WHERE \(term)"
         }
         add("id IN (\(questions.joined(separator: " UNION ALL ")))")
+        return true
     }
 }
 

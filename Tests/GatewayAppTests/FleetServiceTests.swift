@@ -17,6 +17,8 @@ private final class FleetInMemory: TokenStore, SharedFleet {
         var transaction: Int64 = 100
         var failure: TokenStoreError?
         var called: [AsyncStream<Void>.Continuation] = []
+        /// How often the members were asked for.
+        var looks = 0
     }
 
     let state = Watched(State())
@@ -40,6 +42,7 @@ private final class FleetInMemory: TokenStore, SharedFleet {
     func leave(_ id: String) async throws(TokenStoreError) { state.update { $0.members[id] = nil } }
 
     func members() async throws(TokenStoreError) -> [FleetMember] {
+        state.update { $0.looks += 1 }
         if let failure = state.value.failure { throw failure }
         return state.value.members.values.map { FleetMember($0, seen: .zero) }
     }
@@ -270,6 +273,34 @@ struct FleetServiceTests {
             Issue.record("the report says why there is none")
             return
         }
+    }
+
+    /// Each question costs the database several statements, and a viewer may ask as often as it likes.
+    @Test func thoseWhoAskSoonGetTheSameReport() async throws {
+        _ = try await store.beat(heartbeat("one", 1 << 40))
+        let inquiry = try #require(FleetInquiry(store, clock: clock))
+        let reports = FleetReports()
+        await withTaskGroup(of: Int?.self) { group in
+            for _ in 0..<50 { group.addTask { try? await reports.report(of: inquiry).get().gateways.count } }
+            for await count in group { #expect(count == 1) }
+        }
+        #expect(store.state.value.looks == 1)
+        _ = try await store.beat(heartbeat("two", 1 << 40))
+        clock.advance(by: .milliseconds(999))
+        #expect(try await reports.report(of: inquiry).get().gateways.count == 1)
+        clock.advance(by: .milliseconds(1))
+        #expect(try await reports.report(of: inquiry).get().gateways.map(\.id) == ["one", "two"])
+        #expect(store.state.value.looks == 2)
+        store.state.update { $0.failure = .unavailable("it is gone") }
+        clock.advance(by: .seconds(1))
+        for _ in 0..<2 {
+            await #expect(throws: TokenStoreError.unavailable("it is gone")) {
+                try await reports.report(of: inquiry).get()
+            }
+        }
+        store.state.update { $0.failure = nil }
+        clock.advance(by: .seconds(1))
+        #expect(try await reports.report(of: inquiry).get().gateways.count == 2, "a failure is not kept for longer")
     }
 
     @Test func aStoreThatIsNotSharedIsNotAsked() {

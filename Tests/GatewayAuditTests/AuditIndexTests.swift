@@ -292,7 +292,9 @@ struct AuditIndexTests {
                 try condition.addIndexedEvents(filter, in: database)
                 return (AuditSelection(columns: ["at"], table: AuditSchema.rows, condition: condition).sql, condition)
             }
-            return try (uses + requests + events).map { sql, condition in
+            // What `explain` asks of an id.
+            let explained = try AuditReader.events(ofRequest: "x", newest: 10, in: database).0
+            return try (uses + requests + events + [(explained.sql, explained.condition)]).map { sql, condition in
                 let rows = try Row.fetchAll(database, sql: "EXPLAIN QUERY PLAN \(sql)", arguments: condition.arguments)
                 return rows.map { $0["detail"] as String }
             }
@@ -304,7 +306,30 @@ struct AuditIndexTests {
             )
         }
         // Nor is a large answer sorted before its first line is shown.
-        for plan in plans.suffix(events.count) { #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)") }
+        for plan in plans.suffix(events.count + 1) { #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(plan)") }
+    }
+
+    /// Only a row that counts several requests is looked for among the newest.
+    @Test func theEventsOfARequestAreFoundHoweverOldTheyAre() async throws {
+        let log = try fixture.open()
+        var merged = fixture.event(.requestFailed, outcome: .failed)
+        merged.demand = CredentialRequest(route: "files", client: nil, requestID: "k-1", clientRequestID: "mine")
+        merged.detail = ["count": "2", "requests": "k-1 k-2"]
+        try await log.record(merged)
+        for generation in 1...5 { try await log.record(fixture.event(generation: generation)) }
+        await log.close()
+        func found(_ id: String, newest: Int) async throws -> (rows: [Int64?], AuditedRequest.Coverage) {
+            let found = try await fixture.reader.request(id, newest: newest, limit: 10)
+            return (found.events.map(\.id), found.coverage)
+        }
+        for id in ["k-1", "mine"] { #expect(try await found(id, newest: 2) == ([1], .newestOfSeveral)) }
+        #expect(try await found("k-2", newest: 2) == ([], .newestOfSeveral))
+        #expect(try await found("k-2", newest: 6) == ([1], .whole))
+        try fixture.tamper(AuditFixture.withoutViewsAndIndices)
+        for id in ["k-1", "mine", "k-2"] {
+            #expect(try await found(id, newest: 2) == ([], .newest))
+            #expect(try await found(id, newest: 6) == ([1], .whole))
+        }
     }
 
     @Test func requestsSinceATimeAreThoseOfTheTable() async throws {
@@ -334,7 +359,7 @@ struct AuditIndexTests {
         #expect(found.ids.withLock { $0 } == ["k-2", "k-4", "k-5"])
         let none = AuditFilter(since: fixture.clock.now().wall + .seconds(9))
         #expect(try await fixture.reader.forEachRequest(none) { _ in } == 0)
-        #expect(try await fixture.reader.request("k-0", newest: 1, limit: 10).isPartial == false, "an index finds it")
+        #expect(try await fixture.reader.request("k-0", newest: 1, limit: 10).coverage == .whole, "an index finds it")
         #expect(try await fixture.reader.request("k-0", newest: 1, limit: 10).requests.map(\.requestID) == ["k-0"])
     }
 }
@@ -371,6 +396,22 @@ struct AuditFormatterWidthTests {
             with: ""
         )
         #expect(plain == text, "colors take no room")
+    }
+
+    @Test(
+        arguments: [
+            ("2026-03-01T09:30:00.123Z", "09:30:00Z", "11:30:00"),
+            ("2026-02-28T23:59:59.000Z", "2026-02-28 23:59Z", "01:59:59"),
+            ("2026-03-01T23:30:00.000Z", "23:30:00Z", "2026-03-02 01:30"),
+            ("2025-03-01T09:30:00.000Z", "2025-03-01 09:30Z", "2025-03-01 11:30"),
+            ("soon\n", nil, nil),
+        ] as [(String, String?, String?)]
+    )
+    func aNarrowColumnHasShortTimes(_ time: String, _ utc: String?, _ local: String?) {
+        let now = UnixTime(seconds: 1_772_357_400)
+        let other = SafeText.singleLine(time)
+        #expect(AuditFormatter().shortTime(time, now: now) == utc ?? other)
+        #expect(AuditFormatter(offset: { _ in 7200 }).shortTime(time, now: now) == local ?? other)
     }
 
     @Test func theExplanationComesBeforeTheOtherDetails() async throws {

@@ -97,7 +97,7 @@ struct AuditReaderTests {
         try fixture.tamper("UPDATE token_events SET id = \(Int64.min + 1)")
         let found = try await fixture.reader.request("r-1", newest: 10, limit: 10)
         #expect(found.events.map(\.id) == [Int64.min + 1])
-        #expect(!found.isPartial)
+        #expect(found.coverage == .whole)
     }
 
     /// It is worked out from the detail, so whoever changes it changes what the chain covers.

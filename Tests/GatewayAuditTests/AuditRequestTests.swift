@@ -57,6 +57,21 @@ struct AuditRequestTests {
         await log.close()
     }
 
+    /// Without an index, all rows are looked at.
+    @Test func lookingForARequestEndsInTime() async throws {
+        let log = try fixture.open()
+        let many = PendingRequests.batchLimit * 2 + 1
+        #expect(log.keep((0..<many).map { request("r-\($0)") }) == 0)
+        await log.close()
+        try fixture.tamper(AuditFixture.withoutViewsAndIndices)
+        let last = "r-\(many - 1)"
+        await #expect(throws: AuditError.tookTooLong) {
+            try await fixture.reader.request(last, newest: many, limit: 10, within: .zero)
+        }
+        let found = try await fixture.reader.request(last, newest: many, limit: 10, within: .seconds(60))
+        #expect(found.requests.map(\.requestID) == [last])
+    }
+
     @Test func numbersThatSomebodyHasChangedDoNotTrap() async throws {
         let log = try fixture.open()
         #expect(log.keep([request("r-1"), request("r-2")]) == 0)

@@ -154,13 +154,14 @@ def git_server(tmp_path, certificate_authority):
     server.stop()
 
 
+@pytest.mark.timeout(600)
 def test_git_clones_and_pushes(git_server, start_gateway, certificate_authority, tmp_path):
     """With the variables that git reads."""
 
     def git(*words, cwd=tmp_path, **more):
         clean = processes.environment(GIT_CONFIG_NOSYSTEM="1", HOME=str(tmp_path), GIT_TERMINAL_PROMPT="0", **more)
         options = ("-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "init.defaultBranch=main")
-        done = subprocess.run(["git", *options, *words], check=False, cwd=cwd, env=clean, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["git", *options, *words], check=False, cwd=cwd, env=clean, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done
         return done.stdout
 

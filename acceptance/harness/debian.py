@@ -34,7 +34,7 @@ class Server:
             stdout=self.log,
             stderr=self.log,
         )
-        processes.wait_until(self._listens, 20, lambda: f"it listens: {self.text()}")
+        processes.wait_until(self._listens, 60, lambda: f"it listens: {self.text()}")
 
     def _listens(self):
         assert self.process.poll() is None, self.text()
@@ -106,6 +106,8 @@ def gunicorn(folder, application, *options, **changes):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     port = processes.free_port()
-    command = [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--threads", "4", "--keep-alive", "30"]
+    # On a busy machine a worker may be silent for longer than the 30 s after which gunicorn kills it, with its requests.
+    patience = ["--keep-alive", "30", "--timeout", "300"]
+    command = [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--threads", "4", *patience]
     module = str(ROOT / "acceptance/harness")
     return Server(folder, [*command, "--pythonpath", module, *options, application], port, **changes)

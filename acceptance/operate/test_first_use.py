@@ -221,6 +221,14 @@ def test_no_configuration_is_made_up_where_one_was_meant(tmp_path, arguments, va
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["notes.txt", ".git", "gateway.yml"])
+def test_a_folder_with_other_files_gets_no_configuration_unasked(tmp_path, name):
+    (tmp_path / name).touch()
+    result = command("run", "--sandbox", cwd=tmp_path)
+    assert result.returncode == 3 and "this folder is not empty" in result.stderr and "authgateway init" in result.stderr, result
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def test_the_first_run_serves_the_sandbox(tmp_path):
     proxy, admin = processes.free_port(), processes.free_port()
     text = (ROOT / "gateway.yaml").read_text(encoding="utf-8")

@@ -337,6 +337,8 @@ package struct AuditWhoQuestion: AdminJSONInput, Equatable {
     /// As ``TypedPeriod`` reads it; nil for all that is recorded.
     let since: String?
     let until: String?
+    /// Who asks; not in the body.
+    var asker: String?
 
     package init(by: AuditWho.Grouping = .client, since: String? = nil, until: String? = nil) {
         self.by = by
@@ -367,6 +369,8 @@ package struct AuditWhoQuestion: AdminJSONInput, Equatable {
         else { throw Self.malformed }
         self.init(by: by, since: members["since"]?.string, until: members["until"]?.string)
     }
+
+    package mutating func note(asker: String) { self.asker = asker }
 }
 
 /// The body of ``AdminAPI/answerLogin``: what a person pasted.
@@ -454,6 +458,8 @@ extension ExplanationQuestion: AdminJSONInput {
         guard let input = json["input"]?.string else { throw Self.malformed }
         self.init(input: input, client: json["client"]?.string)
     }
+
+    package mutating func note(asker: String) { self.asker = asker }
 }
 
 /// An access token on its way to the operator who asked for it, as the admin listener and `--json` write it.

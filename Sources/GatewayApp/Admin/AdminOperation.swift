@@ -100,9 +100,10 @@ extension AdminOperation: ListedOperation {
             }
             let content = try await body.read(request)
             guard let control = control(options) else { return AdminResponse.noSuchPage }
-            let input: Input
+            var input: Input
             do throws(GatewayProblem) {
                 input = try Input(body: content)
+                input.note(asker: context.asker)
             } catch {
                 return AdminResponse.problem(error)
             }
@@ -241,6 +242,13 @@ package protocol AdminInput: Sendable {
 
     /// - Parameter body: nil if it is larger than the operation takes.
     init(body: [UInt8]?) throws(GatewayProblem)
+
+    /// Tells an operation whose askers take turns who asks.
+    mutating func note(asker: String)
+}
+
+extension AdminInput {
+    package mutating func note(asker: String) {}
 }
 
 /// The operation needs no more than its path.

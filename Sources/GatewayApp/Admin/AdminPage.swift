@@ -70,14 +70,17 @@ struct AdminPage: Sendable {
             let status = HTTPResponse.Status(code: refusal.kind.status)
             return await page(query: EventQuery(), asking: question, status: status)
         }
-        return await page(query: EventQuery(), asking: Question(text: text, answer: await answer(to: text)))
+        return await page(
+            query: EventQuery(),
+            asking: Question(text: text, answer: await answer(to: text, for: context.asker))
+        )
     }
 
-    private func answer(to text: String) async -> Result<String, GatewayProblem> {
+    private func answer(to text: String, for asker: String) async -> Result<String, GatewayProblem> {
         guard let explanations = options.explanations else {
             return .failure(GatewayProblem(.noRoute, "This gateway does not explain requests."))
         }
-        return await explanations.explain(ExplanationQuestion(input: text)).map(\.text)
+        return await explanations.explain(ExplanationQuestion(input: text, asker: asker)).map(\.text)
     }
 
     private func page(

@@ -77,6 +77,16 @@ struct AdminContext: RequestContext {
     /// Whether who sent the request may still see what it asks for. For an answer that goes on after a reload.
     var maySeeOn: @Sendable () async -> Bool = { true }
 
+    /// A user, or the address of someone who has shown no proof, for whatever several share fairly.
+    var asker: String {
+        switch evidence {
+        case .person(.user(let name, _)): return "user \(name)"
+        case .person(.holderOfAdminToken): return "admin token"
+        case .none, .unknown, .contradictory:
+            return PeerAddressKey.network(ofAddress: channel.remoteAddress?.ipAddress ?? "")
+        }
+    }
+
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
         channel = source.channel

@@ -17,23 +17,27 @@ struct RouteSnippets: Hashable, Sendable {
     ///   - asksForClients: Whether requests need a client token.
     init(_ route: RouteStatus, listeners: [String], asksForClients: Bool) {
         let listener = listeners.first { $0.hasPrefix("http") } ?? listeners.first ?? ""
-        let token = asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
+        let token = asksForClients ? ShellWord.bearer(from: "CLIENT_TOKEN_FILE") : ""
+        let field = asksForClients ? " -H @-" : ""
         let path = route.path == "/" ? "" : route.path
         if listener.hasPrefix("unix:") {
             let socket = ShellWord.quoted(String(listener.dropFirst(5)))
             let url = ShellWord.quoted("http://\(route.hosts.first ?? "localhost")\(path)/")
-            all = [Snippet(title: "curl", text: "curl --unix-socket \(socket)\(token) \(url)")]
+            all = [Snippet(title: "curl", text: "\(token)curl --unix-socket \(socket)\(field) \(url)")]
             return
         }
         let base = Self.base(of: route, at: listener) + path
         var snippets = [
-            Snippet(title: "curl", text: "curl\(Self.hostField(of: route))\(token) \(ShellWord.quoted("\(base)/"))"),
+            Snippet(
+                title: "curl",
+                text: "\(token)curl\(Self.hostField(of: route))\(field) \(ShellWord.quoted("\(base)/"))"
+            ),
             Snippet(title: "SDK base URL", text: base),
         ]
         if listener.hasPrefix("http://"), let end = route.upstream.firstRange(of: "://")?.upperBound {
             let target = ShellWord.quoted("http://\(route.upstream[end...].drop { $0 == "/" })/")
             snippets.append(
-                Snippet(title: "Proxy variables", text: "http_proxy=\(listener) curl\(token) \(target)")
+                Snippet(title: "Proxy variables", text: "\(token)http_proxy=\(listener) curl\(field) \(target)")
             )
         }
         all = snippets

@@ -154,6 +154,7 @@ struct Assembly: Sendable {
                 return await storage.audit.writePending(within: .seconds(2))
             }
             let questions = AuditQuestions(path: plan.audit.path)
+            let fleetReports = FleetReports()
             let makeControl: @Sendable () -> OperatorControl = {
                 OperatorControl(
                     live,
@@ -168,6 +169,7 @@ struct Assembly: Sendable {
                         trafficHour: { observer.hour(at: $0) },
                         writeUses: { await writes.perform() },
                         questions: questions,
+                        fleetReports: fleetReports,
                         lockedAt: { broadcaster.lockedAt($0) },
                         startedAt: startedAt,
                         listeners: { proxy.bound.filter { $0.engine == nil } },

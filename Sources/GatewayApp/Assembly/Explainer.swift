@@ -42,7 +42,7 @@ package struct Explainer: ExplanationControl {
         }
         switch input {
         case .request(let request): return await explain(request, as: question.client)
-        case .requestID(let id): return .success(ExplanationAnswer(await archive.history(of: id)))
+        case .requestID(let id): return .success(ExplanationAnswer(await archive.history(of: id, for: question.asker)))
         }
     }
 

@@ -100,3 +100,24 @@ package struct FleetInquiry: Sendable {
         "No other gateway shares the tokens of this one: tokens.store is not postgres. docs/fleet.md says how gateways share them."
     )
 }
+
+/// Gives those who ask at the same time, or soon after, the same report: each one asks the database several times.
+actor FleetReports {
+    /// How long a report is given out, also one of a database that does not answer.
+    private static let lifetime = Duration.seconds(1)
+
+    private var last: (report: Result<FleetReport, TokenStoreError>, at: MonotonicTime)?
+    private var underWay: Task<Result<FleetReport, TokenStoreError>, Never>?
+
+    func report(of inquiry: FleetInquiry) async -> Result<FleetReport, TokenStoreError> {
+        if let last, inquiry.clock.monotonic() - last.at < Self.lifetime { return last.report }
+        if let underWay { return await underWay.value }
+        // Goes on if the first who asked leaves.
+        let task = Task { await inquiry.report() }
+        underWay = task
+        let report = await task.value
+        last = (report, inquiry.clock.monotonic())
+        underWay = nil
+        return report
+    }
+}

@@ -26,6 +26,8 @@ package struct OperatorControl: OperationRunner {
         var writeUses: @Sendable () async -> Bool = { true }
         /// Shared by all who ask; nil where no gateway runs.
         var questions: AuditQuestions?
+        /// Shared by all who ask.
+        var fleetReports = FleetReports()
         /// When operators locked the credential with this name; nil when that is not known.
         var lockedAt: @Sendable (String) -> UnixTime? = { _ in nil }
         /// nil where no gateway runs.
@@ -305,7 +307,7 @@ package struct OperatorControl: OperationRunner {
             return .failure(GatewayProblem(.requestRefused, "\(error.message)."))
         }
         let question = AuditWho.Question(credential: name, by: asked.by, since: period.since, until: period.until)
-        let found = await questions.ask(afterWriting: seen.writeUses) { reader in
+        let found = await questions.ask(by: asked.asker, afterWriting: seen.writeUses) { reader in
             do throws(AuditError) {
                 return Result<AuditWho, AuditError>.success(try await reader.who(question, within: .seconds(4)))
             } catch {
@@ -339,10 +341,12 @@ package struct OperatorControl: OperationRunner {
         plan.credentials.contains { $0.name == credential || credential.hasPrefix("\($0.name)[") }
     }
 
-    /// The gateways that share the token store with this one.
+    /// The gateways that share the token store with this one, as they were a second ago at most.
     package func fleet() async -> Result<FleetReport, GatewayProblem> {
         guard let inquiry else { return .failure(FleetInquiry.notShared) }
-        return await inquiry.report().mapError { GatewayProblem(.storeUnavailable, "\($0.reason).") }
+        return await seen.fleetReports.report(of: inquiry).mapError {
+            GatewayProblem(.storeUnavailable, "\($0.reason).")
+        }
     }
 
     /// Hands out the access token itself, once the event `revealed` is committed.

@@ -5,6 +5,12 @@ import GatewayFiles
 ///
 /// Both are files of the repository, without their first line, which names another file there.
 package enum StarterConfiguration {
+    /// Whether both may be written, without being asked for, into a folder that holds these names: beside them, there is only what an
+    /// earlier run has left.
+    package static func mayBegin(among names: [String]) -> Bool {
+        Set(names).isSubset(of: ["state", "sandbox.yaml"])
+    }
+
     /// Writes both, and replaces neither.
     ///
     /// - Parameters:

@@ -111,7 +111,8 @@ package enum CredentialRule {
     // MARK: From the running gateway
 
     private static func running(_ name: String, _ status: TokenStatus) -> DoctorFinding {
-        let end = status.remainingSeconds.map { ", expires in \(ConfigUnits.countdown($0))" } ?? ""
+        let end =
+            status.remainingSeconds.map { $0 > 0 ? ", expires in \(ConfigUnits.countdown($0))" : ", expired" } ?? ""
         if status.needsPerson || status.failing?.command != nil && status.state != .valid {
             if status.state == .locked { return locked(name) }
             let text = status.failing?.reason ?? status.lastError ?? status.state.rawValue
@@ -215,7 +216,7 @@ package enum CredentialRule {
     }
 
     private static func countdown(_ duration: Duration) -> String {
-        ConfigUnits.countdown(max(0, Int(duration.wholeMilliseconds / 1000)))
+        ConfigUnits.countdown(duration.secondsLeft)
     }
 }
 

@@ -78,7 +78,7 @@ package enum EndpointRule {
     private static func security(_ endpoint: DoctorEndpoint, end: UnixTime, _ now: UnixTime) -> DoctorFinding {
         let (left, subject) = (end - now, "\(endpoint.origin)")
         let text =
-            "trusted; the certificate expires on \(day(end)), in \(ConfigUnits.countdown(Int(left.wholeMilliseconds / 1000)))"
+            "trusted; the certificate expires on \(day(end)), in \(ConfigUnits.countdown(left.secondsLeft))"
         guard left < notice else {
             let gathered = "trusted; the certificates do not expire soon"
             return DoctorFinding(.tls, .ok, subject, text, gathered: gathered)

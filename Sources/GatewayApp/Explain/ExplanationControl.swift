@@ -11,10 +11,13 @@ package struct ExplanationQuestion: Hashable, Sendable {
     package var input: String
     /// The client that the request is judged for; nil for the client that its token names.
     package var client: String?
+    /// Who asks, where several do.
+    package var asker: String?
 
-    package init(input: String, client: String? = nil) {
+    package init(input: String, client: String? = nil, asker: String? = nil) {
         self.input = input
         self.client = client
+        self.asker = asker
     }
 }
 

@@ -207,8 +207,8 @@ private struct CredentialRow {
         if token.generation == 0 { return token.state == .acquiring ? "the first one is on its way" : .empty }
         let generation: HTML = "generation \(token.generation)"
         guard let end = token.expiresAt else { return generation }
-        let left = PageText.countdown(to: end, now: now, over: "expired")
-        return token.isServed ? "\(left) left · \(generation)" : "expired \(time(end)) · \(generation)"
+        let left = PageText.countdown(to: end, now: now, unit: " left", over: "expired")
+        return token.isServed ? "\(left) · \(generation)" : "expired \(time(end)) · \(generation)"
     }
 
     private func answers(to token: TokenStatus) -> HTML {

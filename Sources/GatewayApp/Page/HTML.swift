@@ -134,12 +134,17 @@ enum PageText {
     }
 
     /// A countdown that the script keeps going.
-    static func countdown(to rfc3339: String, now: UnixTime, over: String = "now") -> HTML {
+    ///
+    /// - Parameters:
+    ///   - unit: Follows the time as long as there is some, such as ` left`.
+    ///   - over: Stands instead when there is none.
+    static func countdown(to rfc3339: String, now: UnixTime, unit: String = "", over: String) -> HTML {
         guard let end = UnixTime(rfc3339: rfc3339) else { return "<span>\(rfc3339)</span>" }
-        let seconds = Int((end - now).wholeMilliseconds / 1000)
-        let shown = seconds > 0 ? ConfigUnits.remaining(seconds) : over
+        let seconds = (end - now).secondsLeft
+        let shown = seconds > 0 ? ConfigUnits.remaining(seconds) + unit : over
+        let attribute: HTML = unit.isEmpty ? .empty : " data-unit=\"\(unit)\""
         return """
-            <time datetime="\(end.rfc3339)" data-until="\(over)" title="\(end.rfc3339)">\(shown)</time>
+            <time datetime="\(end.rfc3339)" data-until="\(over)"\(attribute) title="\(end.rfc3339)">\(shown)</time>
             """
     }
 

@@ -133,8 +133,9 @@ enum PageScript {
         }
         function countDown(root) {
           for (const element of all("time[data-until]", root)) {
-            const seconds = Math.floor((new Date(element.dateTime) - Date.now()) / 1000);
-            const text = seconds > 0 ? remaining(seconds) : element.dataset.until;
+            const seconds = Math.ceil((new Date(element.dateTime) - Date.now()) / 1000);
+            const { unit = "", until } = element.dataset;
+            const text = seconds > 0 ? remaining(seconds) + unit : until;
             if (element.textContent !== text) element.textContent = text;
           }
         }

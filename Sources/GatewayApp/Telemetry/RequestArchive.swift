@@ -4,7 +4,7 @@ import GatewayHTTP
 
 /// Finds what happened to the requests with an ID: among those in memory, and in the audit log.
 package struct RequestArchive: Sendable {
-    /// The number of rows of each table that are read. No column of an id has an index.
+    /// The number of rows that are read where no index finds those of an id.
     private static let newestRows = 500_000
     private static let maximumRows = 200
     private static let deadline: Duration = .seconds(3)
@@ -26,22 +26,28 @@ package struct RequestArchive: Sendable {
         self.recent = recent
     }
 
-    package func history(of id: String) async -> RequestHistory {
+    /// - Parameter asker: Who asks, where several do.
+    package func history(of id: String, for asker: String? = nil) async -> RequestHistory {
         var remarks: [String] = []
         let inMemory = recent?(id) ?? []
         if recent != nil {
             remarks.append("the last \(RecentRequests.perWorker) requests of each worker, in memory")
         }
         let answer = await Deadline.value(within: Self.deadline) { [questions] in
-            let found = await questions.ask { reader in
+            let found = await questions.ask(by: asker) { reader in
                 do throws(AuditError) {
-                    let found = try await reader.request(id, newest: Self.newestRows, limit: Self.maximumRows)
+                    let found = try await reader.request(
+                        id,
+                        newest: Self.newestRows,
+                        limit: Self.maximumRows,
+                        within: Self.deadline
+                    )
                     return Result<AuditedRequest, AuditError>.success(found)
                 } catch {
                     return .failure(error)
                 }
             }
-            return found ?? .failure(AuditError("another question to it is being answered; ask again"))
+            return found ?? .failure(AuditError("other questions to it are being answered; ask again"))
         }
         remarks += self.remarks(on: answer, of: id)
         let audited = (try? answer?.get()) ?? AuditedRequest()
@@ -54,15 +60,22 @@ package struct RequestArchive: Sendable {
     }
 
     private func remarks(on answer: Result<AuditedRequest, AuditError>?, of id: String) -> [String] {
-        guard let answer else { return ["the audit log did not answer within \(ConfigUnits.text(Self.deadline))"] }
+        let rest = GatewayCommand.line("audit", "query", "--request", id) + " looks at all"
         switch answer {
-        case .failure(let error): return ["the audit log cannot be read: \(error.reason)"]
-        case .success(let audited):
+        case nil, .failure(.tookTooLong)?:
+            return ["the audit log did not answer within \(ConfigUnits.text(Self.deadline)); \(rest)"]
+        case .failure(let error)?: return ["the audit log cannot be read: \(error.reason)"]
+        case .success(let audited)?:
             let kept = audit.usage == .request ? "" : "; it has a row for each request with audit.usage: request only"
-            let searched = audited.isPartial ? "the newest \(Self.newestRows) rows of the audit log" : "the audit log"
+            let searched =
+                switch audited.coverage {
+                case .whole: "the audit log"
+                case .newestOfSeveral:
+                    "the audit log, but rows that count several requests only among its newest \(Self.newestRows)"
+                case .newest: "the newest \(Self.newestRows) rows of the audit log"
+                }
             let found = audited.isCut ? ", whose first \(Self.maximumRows) rows of this ID are shown" : ""
-            guard audited.isPartial || audited.isCut else { return [searched + kept] }
-            let rest = GatewayCommand.line("audit", "query", "--request", id) + " looks at all"
+            guard audited.coverage != .whole || audited.isCut else { return [searched + kept] }
             return [searched + found + kept + "; \(rest)"]
         }
     }

@@ -129,6 +129,14 @@ package enum ShellWord {
         return "'\(text.replacing("'", with: "'\\''"))'"
     }
 
+    /// Begins a command that sends a bearer token from a file. It ends with `curl -H @-` and more words: every user of the machine can read
+    /// the arguments of programs, and `printf` is none.
+    ///
+    /// - Parameter file: The path, or a placeholder for it.
+    package static func bearer(from file: String) -> String {
+        "printf 'Authorization: Bearer %s\\n' \"$(cat \(quoted(file)))\" | "
+    }
+
     private static func isPlain(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true

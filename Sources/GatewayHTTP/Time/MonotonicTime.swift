@@ -49,6 +49,9 @@ extension Duration {
         let nanoseconds = wholeNanoseconds
         return nanoseconds / 1_000_000_000 + (nanoseconds % 1_000_000_000 > 0 ? 1 : 0)
     }
+
+    /// How long something takes that ends after this time, for people: 0 only when it has ended.
+    package var secondsLeft: Int { Int(max(secondsRoundedUp, 0)) }
 }
 
 /// Both clocks, read together.

@@ -1,5 +1,5 @@
 /// Identifies a waiter until it leaves the queue.
-struct WaiterTicket: Hashable, Sendable {
+package struct WaiterTicket: Hashable, Sendable {
     let slot: Int32
     let number: UInt32
 }
@@ -14,8 +14,8 @@ struct WaiterTicket: Hashable, Sendable {
 /// - When the queue is full, a newcomer displaces the newest waiter of the client with the most places. It does so
 ///   only if its own client then holds no more places than that client. A client therefore never waits for a place
 ///   that another one holds beyond its share. Two clients with equal shares do not displace each other.
-struct FairQueue<Element> {
-    enum Admission {
+package struct FairQueue<Element> {
+    package enum Admission {
         case queued(WaiterTicket)
         /// The newcomer has its ticket; the other waiter is to be refused.
         case displaced(WaiterTicket, Element, by: WaiterTicket)
@@ -30,7 +30,7 @@ struct FairQueue<Element> {
     }
 
     let limit: Int
-    private(set) var count = 0
+    package private(set) var count = 0
     private var waiters: [Waiter?] = []
     private var freeWaiters: [Int] = []
     private var links = LinkedSlots()
@@ -41,7 +41,7 @@ struct FairQueue<Element> {
     private var ordinaryTurns = ClientTurns()
     private var lastNumber: UInt32 = 0
 
-    init(limit: Int) { self.limit = limit }
+    package init(limit: Int) { self.limit = limit }
 
     var isEmpty: Bool { count == 0 }
     var isFirstUrgent: Bool { !urgentTurns.order.isEmpty }
@@ -85,7 +85,7 @@ struct FairQueue<Element> {
         return clients[number]?.held ?? 0
     }
 
-    mutating func append(_ element: Element, client: String?, isUrgent: Bool = false) -> Admission {
+    package mutating func append(_ element: Element, client: String?, isUrgent: Bool = false) -> Admission {
         guard count >= limit else { return .queued(insert(element, client, isUrgent)) }
         guard let slot = displaceable(for: client), let ticket = ticket(of: slot), let displaced = take(slot) else {
             return .refused
@@ -93,7 +93,7 @@ struct FairQueue<Element> {
         return .displaced(ticket, displaced, by: insert(element, client, isUrgent))
     }
 
-    mutating func popFirst() -> (ticket: WaiterTicket, element: Element)? {
+    package mutating func popFirst() -> (ticket: WaiterTicket, element: Element)? {
         guard let slot = firstSlot, let ticket = ticket(of: slot), let element = pop(ticket) else { return nil }
         return (ticket, element)
     }
@@ -106,7 +106,7 @@ struct FairQueue<Element> {
 
     /// - Returns: nil when the waiter has left before.
     @discardableResult
-    mutating func remove(_ ticket: WaiterTicket) -> Element? {
+    package mutating func remove(_ ticket: WaiterTicket) -> Element? {
         has(ticket) ? take(Int(ticket.slot)) : nil
     }
 

@@ -906,13 +906,11 @@ extension TokenKeeper {
         if let held {
             status.obtainedAt = held.token.obtainedAt.rfc3339
             status.expiresAt = held.token.expiresAt?.rfc3339
-            status.remainingSeconds = held.credential.expiresAt.map {
-                Int(max(($0 - now.monotonic).wholeMilliseconds / 1000, 0))
-            }
+            status.remainingSeconds = held.credential.expiresAt.map { ($0 - now.monotonic).secondsLeft }
             if held.lacksRefreshToken { status.lacksRefreshToken = true }
             if let end = held.lacksRefreshToken ? held.token.expiresAt : held.token.refreshTokenExpiresAt {
                 status.renewalExpiresAt = end.rfc3339
-                status.renewalRemainingSeconds = Int(max((end - now.wall).wholeMilliseconds / 1000, 0))
+                status.renewalRemainingSeconds = (end - now.wall).secondsLeft
             }
             if held.isLive(at: now.monotonic) {
                 status.renewsAt = held.renewAt.map { (now.wall + ($0 - now.monotonic)).rfc3339 }

@@ -47,7 +47,7 @@ package struct Expiration: Hashable, Sendable, Codable {
         self.kind = kind
         of = name
         endsAt = end.rfc3339
-        remainingSeconds = Int(max(remaining.wholeMilliseconds / 1000, 0))
+        remainingSeconds = remaining.secondsLeft
         isSoon = remaining <= (kind == .token ? kind.notice : min(kind.notice, lifetime.map { $0 / 5 } ?? kind.notice))
         self.action = action
     }

@@ -131,15 +131,10 @@ struct AuditStatsCommand: AsyncParsableCommand {
     }
 
     private static func table(of usage: AuditUsage) -> String {
-        var table = TextTable(
-            usage.by.rawValue.uppercased(),
-            "REQUESTS",
-            "ERRORS",
-            "RECEIVED",
-            "SENT",
-            "TOKEN CALLS",
-            "FAILED"
-        )
+        let titles = [
+            usage.by.rawValue.uppercased(), "REQUESTS", "ERRORS", "RECEIVED", "SENT", "TOKEN CALLS", "FAILED",
+        ]
+        var table = TextTable(titles, shortened: [0])
         func add(_ name: String, _ group: AuditUsage.Group) {
             table.add(
                 name,
@@ -158,28 +153,27 @@ struct AuditStatsCommand: AsyncParsableCommand {
 
     private static func table(of stats: AuditStats) -> String {
         func latency(_ latency: AuditStats.Latency?) -> String { latency.map { "\($0.p50)ms/\($0.max)ms" } ?? "-" }
-        var table = TextTable(
-            "CREDENTIAL",
-            "EVENTS",
-            "FAILED",
-            "CALLS",
-            "ACQUIRE P50/MAX",
-            "RENEW P50/MAX",
-            "LAST FAILURE"
-        )
-        for credential in stats.credentials {
-            let failure = credential.lastFailureAt.map { "\($0) \(credential.lastFailureCode ?? "")" }
-            table.add(
-                credential.name,
-                String(credential.events),
-                String(credential.failures),
-                String(credential.calls),
-                latency(credential.acquire),
-                latency(credential.renew),
-                failure ?? "-"
-            )
+        let titles = ["CREDENTIAL", "EVENTS", "FAILED", "CALLS", "ACQUIRE P50/MAX", "RENEW P50/MAX", "LAST FAILURE"]
+        let now = SystemClock().now().wall
+        return TextTable.fitting(.current) { isShort in
+            var table = TextTable(titles, shortened: [0])
+            for credential in stats.credentials {
+                let failure = credential.lastFailureAt.map { time in
+                    let time = isShort ? AuditFormatter().shortTime(time, now: now) : time
+                    return "\(time) \(credential.lastFailureCode ?? "")"
+                }
+                table.add(
+                    credential.name,
+                    String(credential.events),
+                    String(credential.failures),
+                    String(credential.calls),
+                    latency(credential.acquire),
+                    latency(credential.renew),
+                    failure ?? "-"
+                )
+            }
+            table.add("total", String(stats.events), String(stats.failures), String(stats.calls), "", "", "")
+            return table
         }
-        table.add("total", String(stats.events), String(stats.failures), String(stats.calls), "", "", "")
-        return table.text(.current)
     }
 }

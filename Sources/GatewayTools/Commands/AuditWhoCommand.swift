@@ -98,17 +98,22 @@ struct AuditWhoCommand: AsyncParsableCommand {
         let titles =
             [answer.by.rawValue.uppercased(), "REQUESTS"] + (showsResults ? ["RESULTS"] : []) + ["FIRST", "LAST"]
             + (hasRequests ? ["LAST REQUEST"] : [])
-        var table = TextTable(titles)
-        func add(_ name: String, _ group: AuditWho.Group) {
-            let results = group.results.map { "\($0.status) \($0.requests)" }.joined(separator: ", ")
-            let cells =
-                [name, String(group.requests)] + (showsResults ? [results] : [])
-                + [time(group.firstAt), time(group.lastAt)] + (hasRequests ? [group.lastRequestId ?? "-"] : [])
-            table.add(cells, color: nil, column: 0)
+        let now = SystemClock().now().wall
+        let table = TextTable.fitting(.current) { isShort in
+            var table = TextTable(titles, shortened: [0])
+            func time(_ text: String) -> String { isShort ? formatter.shortTime(text, now: now) : self.time(text) }
+            func add(_ name: String, _ group: AuditWho.Group) {
+                let results = group.results.map { "\($0.status) \($0.requests)" }.joined(separator: ", ")
+                let cells =
+                    [name, String(group.requests)] + (showsResults ? [results] : [])
+                    + [time(group.firstAt), time(group.lastAt)] + (hasRequests ? [group.lastRequestId ?? "-"] : [])
+                table.add(cells, color: nil, column: 0)
+            }
+            for group in answer.groups { add(group.name ?? "(none)", group) }
+            if let total = answer.total { add("total", total) }
+            return table
         }
-        for group in answer.groups { add(group.name ?? "(none)", group) }
-        if let total = answer.total { add("total", total) }
-        return heading(of: answer) + table.text(.current)
+        return heading(of: answer) + table
     }
 
     /// Says how `--since` and `--until` were understood.
@@ -119,5 +124,6 @@ struct AuditWhoCommand: AsyncParsableCommand {
         return "Uses of \(LogText.clean(answer.credential))\(since ?? (until == nil ? all : ""))\(until ?? "")\n\n"
     }
 
-    private func time(_ text: String) -> String { AuditFormatter(offset: local ? LocalTime.offset : nil).time(text) }
+    private var formatter: AuditFormatter { AuditFormatter(offset: local ? LocalTime.offset : nil) }
+    private func time(_ text: String) -> String { formatter.time(text) }
 }

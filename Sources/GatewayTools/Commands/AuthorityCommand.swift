@@ -63,8 +63,8 @@ struct AuthorityShowCommand: AsyncParsableCommand {
         let advice = "\(reason); run this as the gateway's user"
         // With TLS this is a socket in the state directory, which other users cannot reach either.
         guard case .tcp(let host, let port) = plan.admin.address else { return advice }
-        let proof = plan.admin.requiresToken ? "-H \"Authorization: Bearer ADMIN_TOKEN\" " : ""
-        return "\(advice), or ask the running gateway:\n  curl \(proof)http://\(Origin.urlHost(host)):\(port)/ca.pem"
+        let curl = plan.admin.requiresToken ? ShellWord.bearer(from: "ADMIN_TOKEN_FILE") + "curl -H @-" : "curl"
+        return "\(advice), or ask the running gateway:\n  \(curl) http://\(Origin.urlHost(host)):\(port)/ca.pem"
     }
 }
 

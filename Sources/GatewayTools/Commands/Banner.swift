@@ -63,7 +63,7 @@ struct Banner {
 
     private var curlLines: [String] {
         guard let base = addresses.first(where: { $0.hasPrefix("http") }) else { return [ask("/api/routes")] }
-        let token = plan.access.asksForClients ? " -H 'Authorization: Bearer CLIENT_TOKEN'" : ""
+        let curl = plan.access.asksForClients ? ShellWord.bearer(from: "CLIENT_TOKEN_FILE") + "curl -H @-" : "curl"
         var seen: Set<Origin> = []
         // One route of each upstream shows more than two of the same. The sandbox answers without an account.
         let samples = zip(plan.routes, routes).filter {
@@ -72,7 +72,7 @@ struct Banner {
         let known = samples.filter { samplePath(of: $0.0) != "/" }
         let requests = (known.isEmpty ? samples : known).prefix(2).map { plan, _ in
             let path = plan.matchPath == "/" ? "" : plan.matchPath
-            return "curl\(token) \(base)\(path)\(samplePath(of: plan))"
+            return "\(curl) \(base)\(path)\(samplePath(of: plan))"
         }
         let rest = [ask("/api/tokens"), ask("/api/routes"), ask("/readyz?verbose")]
         return Array((requests + rest).prefix(3))
@@ -88,12 +88,9 @@ struct Banner {
     private func ask(_ path: String) -> String {
         let url = admin.hasPrefix("unix:") ? "http://localhost\(path)" : admin + path
         let socket = admin.hasPrefix("unix:") ? "--unix-socket \(quoted(String(admin.dropFirst(5)))) " : ""
-        // Not in an argument, which every user of the machine can read.
-        let file = quoted(plan.stateDirectory + "/admin.token")
-        let curl =
-            plan.admin.requiresToken
-            ? "printf 'Authorization: Bearer %s\\n' \"$(cat \(file))\" | curl -H @- " : "curl "
-        return "\(curl)\(socket)\(url.contains("?") ? "'\(url)'" : url)"
+        let file = plan.stateDirectory + "/admin.token"
+        let curl = plan.admin.requiresToken ? ShellWord.bearer(from: file) + "curl -H @-" : "curl"
+        return "\(curl) \(socket)\(url.contains("?") ? "'\(url)'" : url)"
     }
 
     /// A path that the sandbox's servers know. The paths of other servers are unknown.

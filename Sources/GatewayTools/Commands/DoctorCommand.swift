@@ -254,29 +254,18 @@ struct DoctorCommand: AsyncParsableCommand {
 }
 
 /// What this process can read, and a placeholder for each variable or credential that only the gateway was given.
-private struct SecretsOfOthers: SecretSource {
-    private let own = SystemSecretSource()
+private struct SecretsOfOthers: SecretsOfThisMachine {
+    let system = SystemSecretSource()
     private let placeholders = UnreadSecrets()
 
     var areUnread: Bool { true }
 
-    func environment(_ name: String) -> String? { own.environment(name) ?? placeholders.environment(name) }
-    func file(_ path: String) throws(UnusableInput) -> Secret { try own.file(path) }
-    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret { try own.program(program) }
+    func environment(_ name: String) -> String? { system.environment(name) ?? placeholders.environment(name) }
 
     func systemdCredential(_ name: String) throws(UnusableInput) -> Secret {
-        let isService = own.environment("CREDENTIALS_DIRECTORY") != nil
-        return isService ? try own.systemdCredential(name) : try placeholders.systemdCredential(name)
+        let isService = system.environment("CREDENTIALS_DIRECTORY") != nil
+        return isService ? try system.systemdCredential(name) : try placeholders.systemdCredential(name)
     }
-
-    func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
-        own.openPrivateKey(pem, passphrase: passphrase)
-    }
-
-    func certificates(_ path: String) throws(UnusableInput) -> String { try own.certificates(path) }
-    func publicText(_ path: String) throws(UnusableInput) -> String { try own.publicText(path) }
-    func fits(_ tls: ClientTLS) -> Bool { own.fits(tls) }
-    func userID(ofName name: String) -> UInt32? { own.userID(ofName: name) }
 }
 
 /// A ``DoctorReport`` as people read it: a heading for each group, a line for each finding, and below it what to do.

@@ -188,7 +188,10 @@ struct LoginCommand: AsyncParsableCommand {
         guard let token = progress.token else {
             throw CommandFailure(.failed, LogText.clean(progress.problem ?? "the login has not finished yet"))
         }
-        let end = token.remainingSeconds.map { "; the token expires in \(ConfigUnits.countdown($0))" } ?? ""
+        let end =
+            token.remainingSeconds.map {
+                $0 > 0 ? "; the token expires in \(ConfigUnits.countdown($0))" : "; the token has expired"
+            } ?? ""
         let renewal = token.renewsAt == nil || !token.isServed ? "" : ", and is renewed before that"
         let state = "Logged in: \(token.credential) is \(token.state.rawValue)\(end)\(renewal).\n"
         return token.lacksRefreshToken == true ? state + lackOfRefreshToken(token) : state

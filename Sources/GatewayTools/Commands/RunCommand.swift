@@ -18,7 +18,7 @@ struct RunCommand: AsyncParsableCommand {
               authgateway run --sandbox --token-lifetime 30
               authgateway run --config /etc/authgateway/gateway.yaml --log-level debug
 
-            With --sandbox and without a gateway.yaml here, one is written first, with a
+            With --sandbox in an empty folder, a gateway.yaml is written first, with a
             sandbox.yaml that it includes only then.
 
             A change of the configuration is picked up by itself; SIGHUP and `authgateway
@@ -116,6 +116,15 @@ struct GatewayRun {
 
     private func writeStarter(_ level: Logger.Level) throws(CommandFailure) {
         guard FileStatus.owner(of: config.name) == nil else { return }
+        // A folder that this user cannot list is hardly ever one to write to, and writing says why.
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: ".")) ?? []
+        guard StarterConfiguration.mayBegin(among: names) else {
+            let advice = "run this in an empty folder, or write a configuration here with authgateway init"
+            throw CommandFailure(
+                .configuration,
+                "\(config.name): no such file, and this folder is not empty; \(advice)"
+            )
+        }
         let files = try StarterConfiguration.write(to: config.name)
         let text = "Wrote \(files), a configuration to begin with. The gateway picks up your changes.\n"
         LogOutput.logToStandardError(text) {

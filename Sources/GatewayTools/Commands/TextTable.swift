@@ -8,10 +8,23 @@ struct TextTable {
     private var rows: [[String]] = []
     /// The colors of cells: by row, then by column.
     private var colors: [[Int: TextStyle.Color]] = []
+    /// The columns whose cells may lose their middle on a narrow terminal.
+    private let shortened: Set<Int>
 
     init(_ titles: String...) { self.init(titles) }
 
-    init(_ titles: [String]) { self.titles = titles }
+    init(_ titles: [String], shortened: Set<Int> = []) {
+        self.titles = titles
+        self.shortened = shortened
+    }
+
+    /// Makes a table whose cells are shortened on a terminal that has no room for the whole ones.
+    ///
+    /// - Parameter make: Told whether its cells are to be short.
+    static func fitting(_ style: TextStyle, _ make: (_ isShort: Bool) -> Self) -> String {
+        let whole = make(false)
+        return (whole.layout(style).fits ? whole : make(true)).text(style)
+    }
 
     mutating func add(_ cells: String...) { add(cells, color: nil, column: 0) }
 
@@ -25,10 +38,12 @@ struct TextTable {
     var text: String { text(TextStyle()) }
 
     /// Two spaces between columns, none at the end of a line.
-    func text(_ style: TextStyle) -> String {
-        TableLayout(titles: titles, rows: rows, width: style.width) { row, column, text in
+    func text(_ style: TextStyle) -> String { layout(style).text }
+
+    private func layout(_ style: TextStyle) -> TableLayout {
+        TableLayout(titles: titles, rows: rows, width: style.width, shortened: shortened) { row, column, text in
             style.paint(text, colors[row][column])
-        }.text
+        }
     }
 }
 

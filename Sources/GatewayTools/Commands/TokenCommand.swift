@@ -117,7 +117,8 @@ struct TokenGetCommand: AsyncParsableCommand {
         discussion: """
             Examples:
               authgateway token get box-service
-              curl -H "Authorization: Bearer $(authgateway token get box-service)" URL
+              printf 'Authorization: Bearer %s\\n' "$(authgateway token get box-service)" |
+                curl -H @- URL
 
             Obtains one when there is none. Prints nothing else, so it can be piped. The
             refresh token is never shown. Nothing is shown when the audit log cannot be

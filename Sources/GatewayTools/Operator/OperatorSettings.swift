@@ -141,13 +141,17 @@ struct OperatorSettings: Sendable {
     }
 }
 
-/// The secrets of this machine, with a placeholder for what a program would print.
-private struct SecretsWithoutPrograms: SecretSource {
-    private let system = SystemSecretSource()
+/// Reads from this machine whatever it does not replace.
+protocol SecretsOfThisMachine: SecretSource {
+    var system: SystemSecretSource { get }
+}
 
+/// Every requirement, so that nothing is missing because a default stands in its place.
+extension SecretsOfThisMachine {
     func environment(_ name: String) -> String? { system.environment(name) }
+    func unset(_ name: String) -> String { system.unset(name) }
     func file(_ path: String) throws(UnusableInput) -> Secret { try system.file(path) }
-    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret { Secret("unread exec") }
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret { try system.program(program) }
     func systemdCredential(_ name: String) throws(UnusableInput) -> Secret { try system.systemdCredential(name) }
 
     func openPrivateKey(_ pem: Secret, passphrase: Secret?) -> PrivateKeyDER? {
@@ -158,4 +162,12 @@ private struct SecretsWithoutPrograms: SecretSource {
     func publicText(_ path: String) throws(UnusableInput) -> String { try system.publicText(path) }
     func fits(_ tls: ClientTLS) -> Bool { system.fits(tls) }
     func userID(ofName name: String) -> UInt32? { system.userID(ofName: name) }
+    var areUnread: Bool { system.areUnread }
+}
+
+/// The secrets of this machine, with a placeholder for what a program would print.
+private struct SecretsWithoutPrograms: SecretsOfThisMachine {
+    let system = SystemSecretSource()
+
+    func program(_ program: SecretProgram) throws(UnusableInput) -> Secret { Secret("unread exec") }
 }

@@ -43,6 +43,19 @@ struct AdminInputTests {
         _ = try PastedAnswer(body: Array(PastedAnswer.example.utf8))
     }
 
+    /// Where askers take turns, nobody can ask in the name of another.
+    @Test func whoAsksIsNotInTheBody() throws {
+        var question = AuditWhoQuestion()
+        question.note(asker: "ann")
+        #expect(question.asker == "ann")
+        #expect(question.body == AuditWhoQuestion().body)
+        #expect(throws: GatewayProblem.self) { try AuditWhoQuestion(body: Array(#"{"asker": "ben"}"#.utf8)) }
+        var explanation = try ExplanationQuestion(body: Array(#"{"input": "1a2b", "asker": "ben"}"#.utf8))
+        #expect(explanation.asker == nil)
+        explanation.note(asker: "ann")
+        #expect(explanation.asker == "ann" && explanation.body == ExplanationQuestion(input: "1a2b").body)
+    }
+
     @Test func anotherWayIsNamedWithThoseThatThereAre() {
         #expect {
             try LoginOrder(body: Array(#"{"credential": "box", "way": "carrier pigeon"}"#.utf8))

@@ -234,7 +234,9 @@ struct RouteSnippetsTests {
     @Test func aClientTokenIsAskedFor() {
         #expect(
             texts("/box", clients: true).first
-                == "curl -H 'Authorization: Bearer CLIENT_TOKEN' http://127.0.0.1:8080/box/"
+                == "printf 'Authorization: Bearer %s\\n' \"$(cat CLIENT_TOKEN_FILE)\" | "
+                + "curl -H @- http://127.0.0.1:8080/box/",
+            "the token is in no argument of a program"
         )
     }
 

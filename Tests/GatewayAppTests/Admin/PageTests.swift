@@ -297,6 +297,21 @@ struct PageTests {
     ])
     func rates(_ rate: Double, _ text: String) { #expect(PageText.rate(rate) == text) }
 
+    /// It said "expired left" in the last second.
+    @Test(arguments: [
+        (-5000, "expired"), (0, "expired"), (1, "1 s left"), (999, "1 s left"), (1000, "1 s left"),
+        (61_500, "1 min 2 s left"),
+    ])
+    func countdowns(_ milliseconds: Int, _ text: String) {
+        let now = UnixTime(seconds: 1_772_357_400)
+        let end = (now + .milliseconds(milliseconds)).rfc3339
+        let html = PageText.countdown(to: end, now: now, unit: " left", over: "expired")
+        #expect(html.text.contains(">\(text)</time>"), "\(html.text)")
+        #expect(html.text.contains(#"data-until="expired" data-unit=" left""#))
+        let plain = PageText.countdown(to: end, now: now, over: "a moment")
+        #expect(!plain.text.contains("data-unit") && !plain.text.contains("left"))
+    }
+
     @Test func numbersThatAreNoneTrapNothing() {
         #expect(PageText.decimal(.nan, 1) == "–")
         #expect(PageText.decimal(.infinity, 1) == "–")

@@ -64,6 +64,29 @@ struct TableLayoutTests {
         for line in text.split(separator: "\n") { #expect(line.count <= max(width, 26), "\(width): \(line)") }
     }
 
+    @Test func longNamesLoseTheirMiddleWhereThatMakesRoom() {
+        let rows = [["box-service[user:1234567890]", "2026-03-01T09:30:00Z"], ["total", "-"]]
+        func layout(_ width: Int?) -> TableLayout {
+            TableLayout(titles: ["CREDENTIAL", "LAST"], rows: rows, width: width, shortened: [0])
+        }
+        #expect(layout(nil).fits && layout(50).fits && !layout(49).fits)
+        #expect(layout(nil).text == layout(50).text)
+        #expect(
+            layout(42).text == """
+                CREDENTIAL            LAST
+                box-servic…34567890]  2026-03-01T09:30:00Z
+                total                 -
+
+                """
+        )
+        for width in 34...49 {
+            let lines = layout(width).text.split(separator: "\n")
+            #expect(lines.count == 3 && lines.allSatisfy { $0.count <= width }, "\(width)")
+        }
+        let list = layout(33).text
+        #expect(list.hasPrefix("CREDENTIAL: box-service[user:1234567890]\n"), "a list has whole names")
+    }
+
     @Test func coloursTakeNoRoom() {
         let plain = table(50)
         let painted = TableLayout(titles: Self.titles, rows: Self.rows, width: 50) { row, column, text in

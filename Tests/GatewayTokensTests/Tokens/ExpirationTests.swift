@@ -39,7 +39,16 @@ struct ExpirationTests {
         let expiration = Expiration(one.kind, of: "x", from: start, to: end, at: now, action: "act")
         #expect(expiration.isSoon == one.isSoon)
         #expect(expiration.remainingSeconds == max(Int(one.left.components.seconds), 0))
+        #expect(expiration.remainingSeconds > 0 || one.left <= .zero)
         #expect(expiration.endsAt == end.rfc3339)
+    }
+
+    /// Nothing has expired before its time, and what has expired has no time left.
+    @Test(arguments: [(-60_000, 0), (-1, 0), (0, 0), (1, 1), (999, 1), (1000, 1), (1001, 2)])
+    func theLastSecond(_ milliseconds: Int, _ seconds: Int) {
+        let end = now + .milliseconds(milliseconds)
+        let expiration = Expiration(.token, of: "x", from: nil, to: end, at: now, action: "act")
+        #expect(expiration.remainingSeconds == seconds)
     }
 }
 
