@@ -16,6 +16,7 @@ package struct ClientTrustFiles: Sendable {
     /// One for each set of files that environments named before.
     private static let maximumBundles = 32
 
+    private let authorityFolder: String
     private let ownPath: String
     private let folder: String
     private let systemBundles: [String]
@@ -26,6 +27,7 @@ package struct ClientTrustFiles: Sendable {
 
     /// - Parameter authorityFolder: The one of a state directory or, for ``write(copying:adding:)``, any folder of this user.
     package init(authorityFolder: String, systemBundles: [String] = Self.systemBundles) {
+        self.authorityFolder = authorityFolder
         ownPath = authorityFolder + "/ca.pem"
         folder = authorityFolder + "/trust"
         self.systemBundles = systemBundles
@@ -56,11 +58,16 @@ package struct ClientTrustFiles: Sendable {
     ///
     /// - Parameter own: The certificates of its authority (PEM).
     package func write(copying own: String, adding earlier: [String]) throws(StateError) -> ClientEnvironment.Trust {
-        guard !PEM.certificates(in: own).isEmpty else { throw StateError("the gateway sent no certificates") }
+        let certificates = PEM.certificates(in: own)
+        guard !certificates.isEmpty, certificates.allSatisfy({ Data(base64Encoded: $0) != nil }) else {
+            throw StateError("the gateway sent no certificates")
+        }
+        // Nothing else that it sent: one line that is none of a certificate can make programs refuse the whole file.
+        let text = certificates.map { PEM.text(ofCertificate: $0) }.joined()
         do throws(PrivateFile.Failure) {
-            // Makes the folder, too, for this user alone.
-            try PrivateFile.create(ownPath, content: Array(own.utf8))
-            try PrivateFile.replace(ownPath, with: Array(own.utf8), mode: 0o400)
+            try PrivateFile.ensureFolder(authorityFolder)
+            try PrivateFile.ensureFolder(folder)
+            try PrivateFile.replace(ownPath, with: Array(text.utf8), mode: 0o400)
         } catch {
             throw StateError("the certificates of the gateway, \(ownPath), cannot be written: \(error.reason)")
         }

@@ -68,6 +68,28 @@ struct ClientTrustFilesTests {
         #expect(try certificates(first.own) == ["PPPP"])
     }
 
+    @Test func ofWhatAnotherGatewaySendsOnlyCertificatesAreKept() throws {
+        let place = folder + "/cache/gateway"
+        let copy = ClientTrustFiles(authorityFolder: place, systemBundles: [system])
+        let trust = try copy.write(copying: "\u{1b}[31m\n" + Self.pem("OOOO") + "-----BEGIN X-----\n", adding: [])
+        #expect(try String(contentsOfFile: trust.own, encoding: .utf8) == Self.pem("OOOO"))
+        #expect(throws: StateError.self) { try copy.write(copying: Self.pem("!!!!"), adding: []) }
+        #expect(try certificates(trust.own) == ["OOOO"])
+    }
+
+    /// Who may write to it says which certificates programs trust.
+    @Test(arguments: ["", "/trust"])
+    func certificatesAreNotWrittenWhereOthersCanReplaceThem(name: String) throws {
+        let place = folder + "/cache/gateway"
+        let manager = FileManager.default
+        try manager.createDirectory(atPath: place + "/trust", withIntermediateDirectories: true)
+        try manager.setAttributes([.posixPermissions: 0o777], ofItemAtPath: place + name)
+        let copy = ClientTrustFiles(authorityFolder: place, systemBundles: [system])
+        let failure = #expect(throws: StateError.self) { try copy.write(copying: Self.pem("OOOO"), adding: []) }
+        #expect(failure?.description.contains("others can change \(place + name)") == true)
+        #expect(!manager.fileExists(atPath: place + "/ca.pem"))
+    }
+
     @Test func theOldestBundlesGo() throws {
         try authority.cover(["api.example"])
         func bundles() throws -> [String] {

@@ -48,6 +48,14 @@ struct SharedGatewayTests {
         #expect(failure?.status == .usage && failure?.description.contains("--client-token-file FILE") == true)
     }
 
+    @Test func namesThatAGatewaySendsCannotDriveATerminal() throws {
+        let source = try ClientTokenSource.parse(["--client", "bob"])
+        let failure = #expect(throws: CommandFailure.self) {
+            try source.proof(configuration: nil, clients: ["a\u{1b}[31m", "b\nc"], isNeeded: true)
+        }
+        #expect(failure?.description.contains("names a\\u{1b}[31m, b\\u{a}c") == true)
+    }
+
     @Test func noTokenIsNeededWhereTheListenerAsksForNone() throws {
         #expect(try ClientTokenSource.parse([]).proof(configuration: nil, clients: [], isNeeded: false) == nil)
     }

@@ -541,6 +541,38 @@ def test_nobody_takes_the_place_of_a_gateway_that_was_killed(foreign, stranger, 
         processes.end(impostor)
 
 
+def test_the_next_gateway_is_found_after_one_was_killed(foreign, stranger, target):
+    """The record of the one that was killed stays beside it."""
+    gateway = foreign()
+    gateway.expected_ends = {-signal.SIGKILL}
+    gateway.process.kill()
+    gateway.process.wait(10)
+    gateway.start()
+    assert len(list((stranger.folder / "runtime/authgateway").iterdir())) == 2
+    done = stranger.run("exec", *MINE, "--", "curl", "-sS", "--fail", f"{target}/x", MINE=TOKEN)
+    answered(done)
+    assert str(gateway.process.pid) in done.stderr, done
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_nobody_prepares_the_folder_of_certificates(foreign, stranger, other_users, depth):
+    """Who owns it could put certificates there that programs trust."""
+    gateway = foreign()
+    cache = stranger.folder / "cache"
+    cache.mkdir()
+    cache.chmod(0o1777)
+    place = cache / "authgateway" / f"http---127.0.0.1-{gateway.admin_port}" / "trust"
+    place.mkdir(parents=True)
+    parts = [place.parents[1], place.parent, place]
+    for number, part in enumerate(parts, 1):
+        owner = other_users[1].number if number == depth else stranger.number
+        os.chown(part, owner, owner)
+        part.chmod(0o777 if number == depth else 0o700)
+    done = stranger.run("env", "--format", "json", *MINE, MINE=TOKEN, XDG_CACHE_HOME=str(cache))
+    assert done.returncode == 1 and f"others can change {parts[depth - 1]}" in done.stderr and TOKEN not in done.stdout, done
+    assert [found for found in cache.rglob("*") if found.is_file()] == []
+
+
 def test_the_variables_for_another_user_last(foreign, stranger, target):
     foreign()
     done = stranger.run("env", "--format", "json", *MINE, MINE=TOKEN)

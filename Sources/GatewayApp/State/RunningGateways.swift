@@ -46,10 +46,8 @@ package struct RunningGateways: Sendable {
         _ = unsafe mkdir(folder, 0o700)
         guard Self.isTrusted(folder) else { return }
         let text = String(decoding: data, as: UTF8.self) + "\n"
-        let file = Self.file(getpid(), in: folder)
-        guard (try? StateFile.write(text, to: file, lasts: false)) != nil else { return }
         // Users who may look into the folder, as into that of a unit, find the gateway for their programs.
-        unsafe chmod(file, 0o644)
+        try? StateFile.write(text, to: Self.file(getpid(), in: folder), mode: 0o644, lasts: false)
     }
 
     package func withdraw() {
@@ -85,12 +83,34 @@ package struct RunningGateways: Sendable {
     /// check that the owner of the record listens there.
     ///
     /// Their configurations are not followed.
-    package func shared() -> [Found] { geteuid() == 0 ? [] : records().filter { !$0.isOwn } }
+    package func shared() -> [Found] {
+        guard geteuid() != 0 else { return [] }
+        let others = records().filter { !$0.isOwn }
+        // After a crash, the record of the next gateway stands beside that of the last one.
+        return others.filter { found in
+            Self.isProcess(found.gateway.process) || !others.contains { Self.isSuccessor($0, of: found) }
+        }
+    }
 
-    /// The only one of ``shared()`` that runs with this configuration.
+    /// The only one of ``shared()`` that runs with this configuration. If the file is this user's, only root is believed: another user
+    /// would get the client token that is meant for this user's own gateway.
     ///
     /// - Parameter path: Absolute.
-    package func shared(configuration path: String) -> Found? { Self.one(of: shared(), configuration: path) }
+    package func shared(configuration path: String) -> Found? {
+        let isOwnFile = FileStatus.owner(of: path) == geteuid()
+        return Self.one(of: shared().filter { !isOwnFile || $0.owner == 0 }, configuration: path)
+    }
+
+    private static func isSuccessor(_ other: Found, of found: Found) -> Bool {
+        other.owner == found.owner && other.gateway.stateDirectory == found.gateway.stateDirectory
+            && isProcess(other.gateway.process)
+    }
+
+    /// Whether a process has this number.
+    private static func isProcess(_ number: Int) -> Bool {
+        guard let process = Int32(exactly: number), process > 0 else { return false }
+        return kill(process, 0) == 0 || errno != ESRCH
+    }
 
     private static func one(of found: [Found], configuration path: String) -> Found? {
         let file = FileIdentity(path)
@@ -112,18 +132,18 @@ package struct RunningGateways: Sendable {
         for folder in folders where Self.isTrusted(folder) {
             for name in PrivateFile.names(beside: "\(folder)/x").sorted() where name.hasSuffix(".json") {
                 let path = "\(folder)/\(name)"
-                guard let owner = FileStatus.owner(of: path), let gateway = Self.read(path),
-                    !found.contains(where: { $0.gateway == gateway })
+                // Owner and content of one file: who owns the folder may put a link to somebody else's there.
+                guard let file = try? BoundedFile.read(path, limit: 64 << 10, followsLinks: false),
+                    let gateway = Self.read(file.bytes), !found.contains(where: { $0.gateway == gateway })
                 else { continue }
-                found.append(Found(gateway: gateway, owner: owner))
+                found.append(Found(gateway: gateway, owner: file.owner))
             }
         }
         return found
     }
 
-    private static func read(_ path: String) -> ConfigLocator.RunningGateway? {
-        guard let text = StateFile.read(path),
-            let gateway = try? JSONDecoder().decode(ConfigLocator.RunningGateway.self, from: Data(text.utf8)),
+    private static func read(_ bytes: [UInt8]) -> ConfigLocator.RunningGateway? {
+        guard let gateway = try? JSONDecoder().decode(ConfigLocator.RunningGateway.self, from: Data(bytes)),
             gateway.configuration.hasPrefix("/"), runs(gateway)
         else { return nil }
         return gateway

@@ -128,14 +128,19 @@ package final class StateDirectory: Sendable {
 
 /// Small files of the state directory, which only the gateway's user may read.
 package enum StateFile {
-    /// Replaces the file at `path` whole, with mode 0600: readers see the old content or the new one, also after a power failure.
+    /// Replaces the file at `path` whole: readers see the old content or the new one, also after a power failure.
     ///
     /// - Parameter lasts: Whether it is of use after a power failure. Otherwise the disk is not waited for.
-    package static func write(_ content: String, to path: String, lasts: Bool = true) throws(StateError) {
+    package static func write(
+        _ content: String,
+        to path: String,
+        mode: UInt32 = 0o600,
+        lasts: Bool = true
+    ) throws(StateError) {
         PrivateFile.removeLeftovers(of: path)
         try StateError.explaining(
             "cannot write \(path)",
-            try PrivateFile.replace(path, with: Array(content.utf8), lasts: lasts)
+            try PrivateFile.replace(path, with: Array(content.utf8), mode: mode, lasts: lasts)
         )
         // As far as the file system can promise that the new name stays: by now it counts for everybody.
         if lasts { try? PrivateFile.synchronizeDirectory(of: path) }

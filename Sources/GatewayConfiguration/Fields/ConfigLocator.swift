@@ -93,7 +93,9 @@ package enum ConfigLocator {
     /// What to do where several of other users run, whose configurations cannot be read.
     package static func advice(onShared gateways: [RunningGateway]) -> String {
         let lines = gateways.compactMap { gateway in
-            gateway.places.map { "  --admin \(ShellWord.quoted($0.admin))    (process \(gateway.process))\n" }
+            gateway.places.map { place in
+                "  --admin \(ShellWord.quoted(place.admin).singleLine(limit: 1024))    (process \(gateway.process))\n"
+            }
         }
         return "\(gateways.count) gateways of other users run here; say which one is meant:\n" + lines.joined()
     }

@@ -151,13 +151,32 @@ package enum PrivateFile {
     ) throws(Failure) {
         let file = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode_t(mode))
         guard file >= 0 else { throw opening(errno) }
-        guard Descriptor.writeAll(content, to: file), !lasts || fsync(file) == 0 else {
+        // The mask of the process takes from the mode what others are to get.
+        guard Descriptor.writeAll(content, to: file), mode & 0o077 == 0 || fchmod(file, mode_t(mode)) == 0,
+            !lasts || fsync(file) == 0
+        else {
             let code = errno
             close(file)
             _ = remove(path)
             throw Failure(code: code)
         }
         close(file)
+    }
+
+    /// Makes sure that there is a folder which no other user can change, and those above it; new ones have mode 0700.
+    ///
+    /// What another user has put there before is refused.
+    package static func ensureFolder(_ path: String) throws(Failure) {
+        try createDirectory(of: path)
+        guard unsafe mkdir(path, 0o700) != 0 else { return }
+        let code = errno
+        guard code == EEXIST else {
+            throw FileBarrier(toCreateFolder: path).map { Failure($0.advice) } ?? Failure(code: code)
+        }
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR, status.st_uid == geteuid(),
+            status.st_mode & 0o022 == 0
+        else { throw Failure("others can change \(path), or it is no folder of this user; remove it") }
     }
 
     /// Creates the directories above `path` that are missing, with mode 0700.

@@ -217,13 +217,8 @@ struct EphemeralGateway: Sendable {
         let base = parent.hasSuffix("/") ? parent : parent + "/"
         removeAbandoned(in: base)
         let folder = "\(base)\(prefix)\(Hexadecimal.random(bytes: 8))"
-        do {
-            try FileManager.default.createDirectory(
-                atPath: folder,
-                withIntermediateDirectories: false,
-                attributes: [.posixPermissions: 0o700]
-            )
-        } catch {
+        // FileManager sets the mode later: until then, others could put files there if the mask lets them.
+        guard unsafe mkdir(folder, 0o700) == 0 else {
             throw CommandFailure(.failed, "no folder can be made in \(base); set TMPDIR to a writable one")
         }
         return folder

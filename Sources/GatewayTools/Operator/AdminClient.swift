@@ -251,7 +251,7 @@ struct AdminClient: Sendable {
             if let error = error as? IOError, error.errnoCode == EACCES {
                 throw CommandFailure(.failed, "\(place) is not for this user; run this as the gateway's user")
             }
-            if error is HTTPParserError { throw notOurs }
+            if error is HTTPParserError || error is NIOTooManyBytesError { throw notOurs }
             if error as? HTTPClientError == .deadlineExceeded, StateDirectory.isHeld(stateDirectory) {
                 throw CommandFailure(.unreachable, slow(method, path))
             }

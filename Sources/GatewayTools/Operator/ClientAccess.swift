@@ -147,7 +147,7 @@ struct ClientTokenSource: ParsableArguments {
         if let client {
             return ClientEnvironment.Proof(client: client, token: try configured(client, in: configuration))
         }
-        let example = clients.sorted().first ?? "NAME"
+        let example = LogText.clean(clients.sorted().first ?? "NAME")
         throw CommandFailure(
             .usage,
             "the listener asks for the token of a client (access.clients); name the client, and where its token is if the "
@@ -157,7 +157,9 @@ struct ClientTokenSource: ParsableArguments {
 
     /// - Parameter clients: The names of `access.clients`.
     static func unknown(_ client: String, among clients: [String]) -> CommandFailure {
-        let known = clients.isEmpty ? "names none" : "names \(clients.sorted().joined(separator: ", "))"
+        let known =
+            clients.isEmpty
+            ? "names none" : "names \(clients.sorted().map { LogText.clean($0) }.joined(separator: ", "))"
         return CommandFailure(.usage, "there is no client \"\(LogText.clean(client))\"; access.clients \(known)")
     }
 

@@ -69,6 +69,8 @@ struct SharedGateway: Sendable {
         _ source: ClientTokenSource,
         _ body: (ClientAccess, ForwardedSignals) async throws(CommandFailure) -> Int32
     ) async throws(CommandFailure) -> Int32 {
+        // Before there is something to remove: until then, a signal just ends this process.
+        let answer = try await ask(source)
         let signals = try EphemeralGateway.signals()
         let folder = try EphemeralGateway.makeFolder()
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -79,7 +81,7 @@ struct SharedGateway: Sendable {
             throw CommandFailure(error)
         }
         defer { withExtendedLifetime(lock) {} }
-        let access = try await access(source, folder: folder)
+        let access = try answer.access(folder: folder)
         if let status = EphemeralGateway.interruption(signals) { return status }
         return try await body(access, signals)
     }
@@ -91,10 +93,20 @@ struct SharedGateway: Sendable {
             cache: Console.environment("XDG_CACHE_HOME"),
             home: Console.environment("HOME")
         )
-        guard let folder else {
+        guard let folder, let end = folder.lastIndex(of: "/") else {
             throw CommandFailure(.failed, "there is no folder for the certificates; set HOME or XDG_CACHE_HOME")
         }
-        return try await access(source, folder: folder)
+        let answer = try await ask(source)
+        do throws(PrivateFile.Failure) {
+            // Who may write to this one decides whose certificates programs trust.
+            try PrivateFile.ensureFolder(String(folder[..<end]))
+        } catch {
+            throw CommandFailure(
+                .failed,
+                "the folder for the certificates cannot be used: \(LogText.clean(error.reason)), or set XDG_CACHE_HOME to a folder of yours"
+            )
+        }
+        return try answer.access(folder: folder)
     }
 
     /// - Parameters:
@@ -108,7 +120,19 @@ struct SharedGateway: Sendable {
         return "\(base)/authgateway/\(String(name))"
     }
 
-    private func access(_ source: ClientTokenSource, folder: String) async throws(CommandFailure) -> ClientAccess {
+    /// What the admin listener said.
+    private struct Answer {
+        let endpoint: ProxyEndpoint
+        let proof: ClientEnvironment.Proof?
+        let hosts: [String]
+        let authority: String?
+
+        func access(folder: String) throws(CommandFailure) -> ClientAccess {
+            try ClientAccess(endpoint, proof: proof, hosts: hosts, authority: authority, folder: folder)
+        }
+    }
+
+    private func ask(_ source: ClientTokenSource) async throws(CommandFailure) -> Answer {
         try requireOwner()
         let client = AdminClient(admin)
         let overview = try await client.ask(AdminAPI.operations.overview)
@@ -116,18 +140,15 @@ struct SharedGateway: Sendable {
         switch admin.remoteHost.map(offer.choice(at:)) ?? offer.choice {
         case .none(let reason): throw CommandFailure(.configuration, reason)
         case .endpoint(let endpoint):
+            let authority = try await client.authority()
+            // Who took the place of the gateway meanwhile may be who answered.
+            try requireOwner()
             let proof = try source.proof(
                 configuration: nil,
                 clients: overview.clients,
                 isNeeded: endpoint.requiresClientToken
             )
-            return try ClientAccess(
-                endpoint,
-                proof: proof,
-                hosts: offer.hosts,
-                authority: try await client.authority(),
-                folder: folder
-            )
+            return Answer(endpoint: endpoint, proof: proof, hosts: offer.hosts, authority: authority)
         }
     }
 

@@ -56,6 +56,22 @@ struct PrivateFileTests {
         #expect(within?.place == directory.file("file") && within?.command == nil)
     }
 
+    @Test func aFolderIsThisUsersAlone() throws {
+        try PrivateFile.ensureFolder(directory.file("a/b"))
+        #expect(try directory.mode(of: "a") == 0o700 && directory.mode(of: "a/b") == 0o700)
+        try PrivateFile.ensureFolder(directory.file("a/b"))
+        let manager = FileManager.default
+        try manager.createSymbolicLink(atPath: directory.file("link"), withDestinationPath: "a")
+        try directory.write("content", to: "file", mode: 0o600)
+        for mode in [0o770, 0o702] {
+            try manager.setAttributes([.posixPermissions: mode], ofItemAtPath: directory.file("a/b"))
+            #expect(throws: PrivateFile.Failure.self) { try PrivateFile.ensureFolder(directory.file("a/b")) }
+        }
+        for name in ["link", "file", "file/x"] {
+            #expect(throws: PrivateFile.Failure.self) { try PrivateFile.ensureFolder(directory.file(name)) }
+        }
+    }
+
     @Test func whatIsThereIsNotCreatedAgain() throws {
         let path = directory.file("a/file")
         try PrivateFile.create(path, content: Array("first".utf8))
