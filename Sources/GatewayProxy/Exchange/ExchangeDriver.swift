@@ -182,6 +182,7 @@ final class ExchangeDriver {
     var intake: Intake {
         switch rules.phase {
         case .forwarding, .tunnelling: upstream?.isWritable ?? false ? .content : .nothing
+        case .collecting: .content
         case .responding: .complete
         case .authorizing, .connecting, .replaying, .done: .nothing
         }
@@ -349,8 +350,58 @@ final class ExchangeDriver {
         isAuthorized = true
         reached(.credential)
         if let problem = refusalOfHead() { return end(with: .requestInvalid, problem) }
+        guard !route.isSigned else { return connectSigned() }
         guard case .connect(let isFresh) = rules.handle(.authorized) else { return }
         connect(isFresh: isFresh)
+    }
+
+    /// Asks the signer what it needs before the request can be sent.
+    private func connectSigned() {
+        switch signingDemand() {
+        case .refused(let problem): end(with: .requestInvalid, problem)
+        case .head: if case .connect(let isFresh) = rules.handle(.authorized) { connect(isFresh: isFresh) }
+        case .wholeBody:
+            if case .length(let length) = request.decoder.head.framing, length > configuration.limits.replayBodyBytes {
+                return end(with: .requestInvalid, configuration.limits.unsignableBody)
+            }
+            switch rules.handle(.bodyAwaited) {
+            case .connect(let isFresh): connect(isFresh: isFresh)
+            case .collect(let invites):
+                followDeadline()
+                if invites, !client.hasUnreadContent { client.sendContinue() }
+            default: break
+            }
+        }
+    }
+
+    private func signingDemand() -> SigningDemand {
+        let bytes = request.bytes
+        let writer = requestWriter(bytes)
+        guard let signer = route.credential?.signer else { return .head }
+        return signer.demand(of: signable(by: writer, bytes))
+    }
+
+    private func signable(by writer: borrowing RequestWriter, _ bytes: ByteBuffer) -> SignableRequest {
+        let body: SignableRequest.Body =
+            switch request.decoder.head.framing {
+            case .none: .none
+            case _ where rules.requestIsComplete && rules.isHolding: .whole
+            case .length(let length): .streamed(length: length)
+            case .chunked, .untilClose: .streamed(length: nil)
+            }
+        return writer.signable(request.decoder.head, bytes, body: body, at: shared.clock.now().wall)
+    }
+
+    /// Why the request cannot be signed; nil if `writer` has the signature.
+    private func sign(_ writer: inout RequestWriter, _ bytes: ByteBuffer) -> GatewayProblem? {
+        guard let signer = route.credential?.signer else { return nil }
+        let signable = signable(by: writer, bytes)
+        let content = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
+        switch signer.sign(signable, content.readableBytesUInt8Span) {
+        case .success(let signature): writer.signature = signature
+        case .failure(let problem): return problem
+        }
+        return nil
     }
 
     /// Checks of the head that depend on what is injected.
@@ -497,6 +548,8 @@ final class ExchangeDriver {
         stream.begin(for: self, answersHead: request.decoder.head.isHead)
         upstream = stream
         reached(.connection)
+        // Their signature is as old as that attempt, and the request can be written anew.
+        if route.isSigned, rules.isHolding || !rules.contentHasBegun { unsent = nil }
         if case .content = stream.requestForm {
             // `unsent` has the framing of HTTP/1, and this stream is not HTTP/1. Without a copy of the body, the request cannot be
             // rebuilt.
@@ -543,15 +596,7 @@ final class ExchangeDriver {
     /// - Returns: Why the request must not be sent; nil if the head was written.
     private func writeHead(on stream: any UpstreamStream) throws(HeadFault) -> GatewayProblem? {
         let bytes = request.bytes
-        var writer = RequestWriter(
-            route: route,
-            match: admitted.match,
-            stripsAuthorization: admitted.stripsAuthorization,
-            // A replay has the body in memory, so it need not wait for 100 (Continue).
-            sendsExpect: !rules.contentHasBegun,
-            forwarded: route.addsForwarded ? forwardedLines(bytes) : "",
-            trace: route.requestFields.ownsTraceParent ? nil : record.trace
-        )
+        var writer = requestWriter(bytes)
         let end = shared.requestEnd(
             of: compiled,
             isHTTP10: request.decoder.head.isHTTP10,
@@ -567,8 +612,21 @@ final class ExchangeDriver {
             )
             if let problem { return problem }
         }
+        if route.isSigned, let problem = sign(&writer, bytes) { return problem }
         try stream.sendHead(request.decoder.head, bytes, by: writer, end: end)
         return nil
+    }
+
+    private func requestWriter(_ bytes: ByteBuffer) -> RequestWriter {
+        RequestWriter(
+            route: route,
+            match: admitted.match,
+            stripsAuthorization: admitted.stripsAuthorization,
+            // A replay has the body in memory, so it need not wait for 100 (Continue).
+            sendsExpect: !rules.contentHasBegun,
+            forwarded: route.addsForwarded ? forwardedLines(bytes) : "",
+            trace: route.requestFields.ownsTraceParent ? nil : record.trace
+        )
     }
 
     private func forwardedLines(_ bytes: ByteBuffer) -> String {
@@ -580,10 +638,10 @@ final class ExchangeDriver {
     }
 
     private func sendCopy(on stream: any UpstreamStream) {
-        guard let held = content.held else { return }
+        guard content.held != nil || content.heldTrailers != nil else { return }
         // The rest of the body follows the copy, which is without framing.
         content.sendUnframed()
-        stream.sendContent(held, as: content.form)
+        if let held = content.held { stream.sendContent(held, as: content.form) }
         if let trailers = content.heldTrailers { stream.sendEnd(trailers: trailers) }
     }
 
@@ -601,7 +659,8 @@ final class ExchangeDriver {
         record.bytesReceived += wire.readableBytes
         guard let isHeld = contentCame(length, isLast: isLast) else { return }
         let form = content.form
-        upstream?.sendContent(content.take(wire, isHeld: isHeld), as: form)
+        let part = content.take(wire, isHeld: isHeld)
+        upstream?.sendContent(part, as: form)
         if isLast {
             requestCompleted()
         } else if let upstream, !upstream.isWritable {
@@ -625,13 +684,20 @@ final class ExchangeDriver {
     /// - Returns: Whether a copy of it is kept; nil if it is not sent.
     private func contentCame(_ count: Int, isLast: Bool) -> Bool? {
         let fits = HoldPolicy.fits(count, behind: content.heldBytes, limit: configuration.limits.replayBodyBytes)
-        guard case .sendContent(let isHeld) = rules.handle(.requestContent(isHeld: fits, isLast: isLast)) else {
+        switch rules.handle(.requestContent(isHeld: fits, isLast: isLast)) {
+        case .sendContent(let isHeld): return isHeld
+        case .keepContent: return true
+        case .respond(let reason):
+            // The body does not fit, and it is signed as a whole.
+            end(by: .respond(reason), configuration.limits.unsignableBody)
             return nil
+        default: return nil
         }
-        return isHeld
     }
 
     private func requestCompleted() {
+        // The body was collected.
+        if case .connecting = rules.phase { return connect(isFresh: false) }
         followDeadline()
         upstream?.flush()
     }
@@ -1114,7 +1180,7 @@ final class ExchangeDriver {
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))
-        case .forwarding, .responding: transferStalled()
+        case .collecting, .forwarding, .responding: transferStalled()
         // Neither side has closed its output, so a silent tunnel is cut, not closed normally.
         case .tunnelling:
             let moves = moves(within: route.state.responsePause) { last, now in now.tunnelMoves(since: last) }

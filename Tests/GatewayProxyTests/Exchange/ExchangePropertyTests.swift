@@ -32,6 +32,7 @@ struct ExchangePropertyTests {
             if case .upstreamLost(let loss) = event, loss.isUnprocessed, isSent { requestsThatLeft -= 1 }
             switch step {
             case .nothing, .passInformational: break
+            case .collect, .keepContent: if isSent { complaint = "collected with a connection" }
             case .reauthorize: endLease()
             case .beginAgain:
                 if requestsThatLeft > 0 { complaint = "begun again although the request has left" }
@@ -87,7 +88,7 @@ struct ExchangePropertyTests {
 
     private static func event(_ random: inout Generator) -> ExchangeEvent {
         let flag = { (random: inout Generator) in Bool.random(using: &random) }
-        switch Int.random(in: 0..<24, using: &random) {
+        switch Int.random(in: 0..<25, using: &random) {
         case 0, 1, 2: return .authorized
         case 3: return .credentialAwaited
         case 4: return .credentialUnavailable(.loginRequired)
@@ -115,6 +116,7 @@ struct ExchangePropertyTests {
         case 21:
             return Int.random(in: 0..<4, using: &random) == 0
                 ? .reloaded(takesRight: flag(&random), isAdmitted: flag(&random)) : .authorized
+        case 23: return .bodyAwaited
         default: return .stalled(.upstreamSilent)
         }
     }
@@ -166,7 +168,7 @@ struct ExchangePropertyTests {
         #expect(driver.sends <= 4, "\(history)")
         #expect(!begun || driver.answers == 1, "\(history)")
         // Whoever has the request is waited for under a limit.
-        if phase == .forwarding || phase == .responding || phase == .tunnelling {
+        if phase == .collecting || phase == .forwarding || phase == .responding || phase == .tunnelling {
             #expect(deadline != .none, "\(history)")
         }
         if phase == .done { #expect(deadline == .none, "\(history)") }
