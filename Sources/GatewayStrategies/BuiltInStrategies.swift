@@ -4,6 +4,7 @@ extension StrategyCatalog {
     /// Every strategy the gateway ships with, in alphabetical order of `kind`.
     package static let builtIn = StrategyCatalog(
         [
+            AWSSignatureStrategy.self,
             BasicStrategy.self,
             BearerStrategy.self,
             BoxCCGStrategy.self,
@@ -11,6 +12,7 @@ extension StrategyCatalog {
             BoxJWTStrategy.self,
             BoxOAuthStrategy.self,
             DelegatedStrategy.self,
+            DigestStrategy.self,
             DukeSessionStrategy.self,
             ExecStrategy.self,
             GitHubAppStrategy.self,

@@ -80,7 +80,8 @@ package struct CredentialSources: Sendable {
         for (index, credential) in credentials.enumerated() {
             switch credential.strategy.behavior {
             case .none: add(nil, keeper: nil)
-            case .fixed(let injection): add(fixed(credential, injection, generation: 1, parts, previous), keeper: nil)
+            case .fixed(let injection): add(fixed(credential, injection, parts, previous), keeper: nil)
+            case .signed(let signer): add(fixed(credential, signer: signer, parts, previous), keeper: nil)
             case .onChallenge(let injection, _):
                 let generation = ChallengeCredentialSource.fullGeneration
                 add(fixed(credential, injection, generation: generation, parts, previous), keeper: nil)
@@ -260,18 +261,20 @@ package struct CredentialSources: Sendable {
         return keeper
     }
 
-    /// The source that there was, as long as it injects the same thing.
+    /// The source that there was, as long as it injects the same thing, or signs with the same keys.
     private mutating func fixed(
         _ credential: CredentialPlan,
-        _ injection: Injection,
-        generation: Int,
+        _ injection: Injection = Injection(),
+        signer: (any RequestSigner)? = nil,
+        generation: Int = 1,
         _ parts: Parts,
         _ previous: CredentialSources?
     ) -> FixedCredentialSource {
         let kept = previous?.fixed(named: credential.name)?.source
         let isSame =
             kept.map { source in
-                source.injection == injection && source.generation == generation
+                source.injection == injection && source.credential.signer?.identity == signer?.identity
+                    && source.generation == generation
                     && source.strategy == credential.strategyKind
             } ?? false
         let source =
@@ -280,8 +283,9 @@ package struct CredentialSources: Sendable {
                 name: credential.name,
                 strategy: credential.strategyKind,
                 injection: injection,
+                signer: signer,
                 generation: generation,
-                grantKey: Self.grantKey(of: credential, injection, parts),
+                grantKey: Self.grantKey(of: credential, injection, signer, parts),
                 noted: Self.note(of: credential, parts)
             )
         fixedPlaces[credential.name] = fixed.count
@@ -293,8 +297,10 @@ package struct CredentialSources: Sendable {
     private static func grantKey(
         of credential: CredentialPlan,
         _ injection: Injection,
+        _ signer: (any RequestSigner)?,
         _ parts: Parts
     ) -> CredentialKey {
+        if let signer { return parts.key.credentialKey(for: signer.identity) }
         var identity = GrantIdentity(strategy: credential.strategyKind, subject: nil)
         for field in injection.fields { identity.add("field \(field.name)", secret: field.value) }
         if let query = injection.query { identity.add("query \(query.name)", secret: query.value) }
@@ -481,11 +487,15 @@ struct FixedCredential: Sendable {
         case secret(Secret)
         /// Everything that is injected, for a strategy that does not name its secret.
         case whole(Injection)
+        /// The same for one that signs.
+        case signing(GrantIdentity)
     }
 
     init(_ source: FixedCredentialSource, _ plan: CredentialPlan) {
         self.source = source
-        secret = plan.strategy.injectedSecret.map { .secret($0.secret) } ?? .whole(source.injection)
+        secret =
+            plan.strategy.injectedSecret.map { .secret($0.secret) }
+            ?? source.credential.signer.map { .signing($0.identity) } ?? .whole(source.injection)
         sharing = [source.name]
         origin = plan.secretOrigin
     }

@@ -110,6 +110,7 @@ extension CredentialPlan {
                 bytes.add(query.value)
             }
             bytes.add(injection.path?.value)
+        case .signed(let signer): bytes.add(signer.identity.canonicalBytes)
         case .token(let grant): bytes.add(grant.identity.canonicalBytes)
         case .tokens(let grants): bytes.add(grants.identity.canonicalBytes)
         }

@@ -248,7 +248,7 @@ private final class TrafficShard: Sendable {
         let status: Int
         let problem: ProblemKind?
 
-        var hadCredential: Bool { credential.map { !$0.injection.isEmpty } ?? false }
+        var hadCredential: Bool { credential.map { !$0.isEmpty } ?? false }
 
         var isRejection: Bool {
             RouteTraffic.Counts.isRejection(status: status, problem: problem, hadCredential: hadCredential)

@@ -134,6 +134,8 @@ protocol ClientStream: AnyObject {
 
     /// The client can take more: the unsent bytes are below the high-water mark.
     var isWritable: Bool { get }
+    /// Sends 100 (Continue) on behalf of the gateway.
+    func sendContinue()
     /// Bytes that the client has not taken yet. Costs a system call.
     var untakenBytes: Int { get }
     func sendInformational(

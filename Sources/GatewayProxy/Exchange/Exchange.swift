@@ -3,11 +3,15 @@ import GatewayTokens
 
 /// Decides what happens to one request and its response. It performs nothing, and knows no protocol, buffer or clock.
 ///
+///                ┌── collecting ──┐
+///                │                ▼
 ///     authorizing ──▶ connecting ──▶ forwarding ──▶ responding ──▶ done
 ///          ▲              ▲ lost         │               │
 ///          │              └──────────────┼───────────────┤
 ///          └── replaying ◀───────────────┴── rejected ───┘
 ///                                        └── 101 ──▶ tunnelling ──▶ done
+///
+/// A request is collected if its signature covers the whole body.
 ///
 /// The driver reports an event, and carries out the step that is returned before it reports the next one. Once an exchange is done,
 /// it answers every event with ``ExchangeStep/nothing``.
@@ -15,6 +19,8 @@ package struct Exchange: ~Copyable, Sendable {
     package enum Phase: Hashable, Sendable {
         /// Waiting for a credential.
         case authorizing
+        /// The body is kept until it is complete, because the credential signs all of it.
+        case collecting
         /// Waiting for a connection to the upstream.
         case connecting
         /// The upstream has the head; the body follows.
@@ -75,6 +81,7 @@ package struct Exchange: ~Copyable, Sendable {
     package var deadline: Deadline {
         switch phase {
         case .authorizing, .replaying: awaitsCredential ? .credential : .none
+        case .collecting: .bodyIdle
         case .forwarding: awaitsContinue ? .response : .bodyIdle
         case .responding: responseHasBegun ? .responsePause : .response
         case .tunnelling: .responsePause
@@ -89,6 +96,7 @@ package struct Exchange: ~Copyable, Sendable {
         defer { checkInvariants() }
         return switch event {
         case .authorized: authorized()
+        case .bodyAwaited: bodyAwaited()
         case .credentialAwaited: credentialAwaited()
         case .credentialUnavailable(let kind): credentialUnavailable(kind)
         case .withdrawn: withdrawn()
@@ -125,6 +133,23 @@ package struct Exchange: ~Copyable, Sendable {
         return .connect(isFresh: false)
     }
 
+    /// A replay, and a request whose credential was withdrawn, may have the body already.
+    private mutating func bodyAwaited() -> ExchangeStep {
+        guard !requestIsComplete else { return authorized() }
+        switch phase {
+        case .authorizing: break
+        case .replaying: attempt.wasReplayed = true
+        default: return .nothing
+        }
+        assert(!contentHasBegun || isHolding, "A body is signed whose beginning is gone.")
+        awaitsCredential = false
+        attempt.isHeld = true
+        phase = .collecting
+        let invites = request.expectsContinue && !hasContinued && !contentHasBegun
+        if invites { hasContinued = true }
+        return .collect(invites: invites)
+    }
+
     private mutating func credentialAwaited() -> ExchangeStep {
         if phase == .authorizing || phase == .replaying { awaitsCredential = true }
         return .nothing
@@ -147,7 +172,7 @@ package struct Exchange: ~Copyable, Sendable {
         switch phase {
         // The source decides which credential is used next.
         case .authorizing, .replaying, .done: return .nothing
-        case .connecting:
+        case .collecting, .connecting:
             // The unsent bytes of an earlier attempt begin with the old credential.
             guard !contentHasBegun || isHolding else { return end(with: .withdrawn) }
             phase = .authorizing
@@ -159,7 +184,7 @@ package struct Exchange: ~Copyable, Sendable {
     /// A request that was sent goes on, but a head that would be refused now is not written any more.
     private mutating func reloaded(takesRight: Bool, isAdmitted: Bool) -> ExchangeStep {
         switch phase {
-        case .authorizing, .connecting:
+        case .authorizing, .collecting, .connecting:
             if timesSent == 0, !contentHasBegun {
                 phase = .done
                 return .beginAgain
@@ -203,6 +228,7 @@ package struct Exchange: ~Copyable, Sendable {
 
     /// The phase changes before the body is sent, because sending can lead to the response.
     private mutating func content(isHeld: Bool, isLast: Bool) -> ExchangeStep {
+        guard phase != .collecting else { return collected(isHeld: isHeld, isLast: isLast) }
         guard phase == .forwarding else { return .nothing }
         contentHasBegun = true
         if !isHeld { attempt.isHeld = false }
@@ -211,6 +237,16 @@ package struct Exchange: ~Copyable, Sendable {
             phase = .responding
         }
         return .sendContent(isHeld: isHolding)
+    }
+
+    private mutating func collected(isHeld: Bool, isLast: Bool) -> ExchangeStep {
+        contentHasBegun = true
+        guard isHeld else { return end(with: .reported) }
+        if isLast {
+            requestIsComplete = true
+            phase = .connecting
+        }
+        return .keepContent(isLast: isLast)
     }
 
     private mutating func clientLeft() -> ExchangeStep {
@@ -245,6 +281,7 @@ package struct Exchange: ~Copyable, Sendable {
             attempt.responseHasBegun = true
             return .passResponse(outcome)
         case .sendAgain:
+            if response.rejection == .otherSignature { attempt.timesSignedAnew += 1 }
             phase = .replaying
             // The replay may reconnect once, too.
             attempt.wasReconnected = false
@@ -274,7 +311,7 @@ package struct Exchange: ~Copyable, Sendable {
 
     private mutating func stalled(_ stall: Stall) -> ExchangeStep {
         // A tunnel can stall, too, if neither side closes it.
-        isWithUpstream ? end(with: .stalled(stall)) : .nothing
+        isWithUpstream || phase == .collecting ? end(with: .stalled(stall)) : .nothing
     }
 
     /// A client notices that a response was cut. A partial response that looks complete would deceive it.
@@ -287,7 +324,11 @@ package struct Exchange: ~Copyable, Sendable {
     // MARK: Invariants
 
     private func checkInvariants() {
-        assert(phase != .forwarding || !requestIsComplete, "The exchange waits for the rest of a complete request.")
+        assert(
+            phase != .forwarding && phase != .collecting || !requestIsComplete,
+            "The exchange waits for the rest of a complete request."
+        )
+        assert(phase != .collecting || isHolding, "A body is collected and not kept.")
         assert(phase != .responding || requestIsComplete, "An incomplete request is treated as complete.")
         assert(request.hasContent || requestIsComplete && !contentHasBegun, "A request without a body has one.")
         assert(
@@ -299,11 +340,13 @@ package struct Exchange: ~Copyable, Sendable {
             "A request whose response has begun is sent again."
         )
         assert(phase != .tunnelling || attempt.responseHasBegun, "A tunnel is open, but the client was not told.")
-        assert(phase != .replaying || !attempt.wasReplayed, "A request is replayed a second time.")
+        let isSignedAnew = attempt.timesSignedAnew > 0
+        assert(phase != .replaying || !attempt.wasReplayed || isSignedAnew, "A request is replayed a second time.")
         assert(phase != .replaying || timesSent > 0, "A request that was not sent is replayed.")
         assert(!isWithUpstream || timesSent > 0, "The upstream has a request that was not sent.")
-        // Once with each of two tokens, and once more with each if a pooled connection was lost (4 in all).
-        assert((0...4).contains(timesSent), "A request was sent more often than the rules allow.")
+        // Once with each of two tokens, and once more with each if a pooled connection was lost (4 in all). The same for three signatures
+        // more.
+        assert((0...(isSignedAnew ? 10 : 4)).contains(timesSent), "A request was sent more often than the rules allow.")
     }
 }
 
@@ -315,6 +358,8 @@ package enum ExchangeEvent: Hashable, Sendable {
 
     /// The credential is available, or the route injects none.
     case authorized
+    /// The credential is available, and signs the whole body.
+    case bodyAwaited
     /// No credential is available yet; the source has been asked for one.
     case credentialAwaited
     /// No credential can be obtained, or not in time.
@@ -340,7 +385,7 @@ package enum ExchangeEvent: Hashable, Sendable {
 
     // MARK: Request
 
-    /// A part of the request body was received.
+    /// A part of the request body was received. A body that is collected ends the exchange if it does not fit.
     ///
     /// - Parameters:
     ///   - isHeld: The body so far fits within the limit for a replay.
@@ -415,6 +460,8 @@ package struct ResponseFacts: Hashable, Sendable {
         case tokenOverBudget(fillsAfter: Duration)
         /// The upstream asks for a credential, and the request was sent without one.
         case challenge(isAnswered: Bool)
+        /// The upstream wants the request signed in another way, and it can be (``SigningSessions``).
+        case otherSignature
     }
 }
 
@@ -454,6 +501,12 @@ package enum ExchangeStep: Hashable, Sendable {
     ///
     /// - Parameter isFresh: Whether it must be a new connection.
     case connect(isFresh: Bool)
+    /// Take the body from the client before there is a connection. A response that was held back is dropped first.
+    ///
+    /// - Parameter invites: The client waits for 100 (Continue), and gets it from the gateway.
+    case collect(invites: Bool)
+    /// Keep the part of the body that was received. After the last one, get a connection to the upstream.
+    case keepContent(isLast: Bool)
     /// Return the connection unused, and ask the source for a credential again.
     case reauthorize
     /// Send the head, and the copy of the body if one is kept.
@@ -594,7 +647,7 @@ struct WithdrawnCredentials: Sendable {
 /// Decides when a request is sent to the upstream again.
 ///
 /// A request is sent again once if its token was rejected, and once per token if a pooled connection was lost. If the upstream
-/// refuses to process it, it is sent again up to three times.
+/// refuses to process it, it is sent again up to three times; if it asks for another signature, up to three times.
 enum RetryPolicy {
     /// What has happened to the request so far.
     struct Attempt: Hashable, Sendable {
@@ -605,6 +658,8 @@ enum RetryPolicy {
         var responseHasBegun = false
         /// The token was rejected, and the request was sent with another one.
         var wasReplayed = false
+        /// How often it was sent again because the upstream wanted another signature.
+        var timesSignedAnew = 0
         /// The connection was lost, and the request was sent on another one.
         var wasReconnected = false
         var isOnReusedConnection = false
@@ -628,6 +683,8 @@ enum RetryPolicy {
     }
 
     private static let maximumRefusals = 3
+    /// A nonce was too old, and the next one was used up by another request. So the server is asked for one more, and it is used.
+    private static let maximumSignatures = 3
 
     /// What happens to a response that rejects the credential.
     enum RetryDecision: Hashable, Sendable {
@@ -644,6 +701,12 @@ enum RetryPolicy {
         case .none, .challenge(isAnswered: false): .pass(.none)
         case .challenge(isAnswered: true):
             if attempt.wasReplayed || attempt.isLast {
+                .pass(.none)
+            } else {
+                attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)
+            }
+        case .otherSignature:
+            if attempt.timesSignedAnew >= maximumSignatures || attempt.isLast {
                 .pass(.none)
             } else {
                 attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)

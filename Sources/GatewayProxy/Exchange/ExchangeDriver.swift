@@ -34,6 +34,8 @@ final class ExchangeDriver {
     private var content: RequestContent
     private var wait = CredentialWait()
     private var attempts = ConnectionAttempts()
+    /// How the request was signed, or is signed next; nil if its credential has no sessions, and before it is first sent.
+    private var turn: SigningSessions.Turn?
     /// The bytes of the request that an earlier stream could not send.
     private var unsent: ByteBuffer?
     /// What the response tells the client about the token.
@@ -112,6 +114,7 @@ final class ExchangeDriver {
                 isHTTP10: head.isHTTP10
             ),
             isRenewable: (chosen ?? route.state.route.source)?.isRenewable ?? false
+                || route.state.route.sessions != nil
         )
         record = ExchangeRecord(
             requestID: id,
@@ -182,6 +185,7 @@ final class ExchangeDriver {
     var intake: Intake {
         switch rules.phase {
         case .forwarding, .tunnelling: upstream?.isWritable ?? false ? .content : .nothing
+        case .collecting: .content
         case .responding: .complete
         case .authorizing, .connecting, .replaying, .done: .nothing
         }
@@ -334,7 +338,8 @@ final class ExchangeDriver {
     private func connect(with credential: Credential?) {
         if case .replaying = rules.phase {
             let rejected = self.credential?.generation ?? 0
-            source?.note(.replayed, generation: rejected, by: credentialRequest)
+            // That a challenge is answered is no event of the audit log: some servers send one for each request.
+            if turn == nil { source?.note(.replayed, generation: rejected, by: credentialRequest) }
             dropHeldResponse()
         }
         connect(by: configuration.credentialed(route.state, credential, from: admitted.chosen))
@@ -350,8 +355,65 @@ final class ExchangeDriver {
         isAuthorized = true
         reached(.credential)
         if let problem = refusalOfHead() { return end(with: .requestInvalid, problem) }
+        guard !route.isSigned else { return connectSigned() }
         guard case .connect(let isFresh) = rules.handle(.authorized) else { return }
         connect(isFresh: isFresh)
+    }
+
+    /// Asks the signer what it needs before the request can be sent.
+    private func connectSigned() {
+        switch signingDemand() {
+        case .refused(let problem): end(with: .requestInvalid, problem)
+        case .head: if case .connect(let isFresh) = rules.handle(.authorized) { connect(isFresh: isFresh) }
+        case .wholeBody:
+            if case .length(let length) = request.decoder.head.framing, length > configuration.limits.replayBodyBytes {
+                return end(with: .requestInvalid, configuration.limits.unsignableBody)
+            }
+            switch rules.handle(.bodyAwaited) {
+            case .connect(let isFresh): connect(isFresh: isFresh)
+            case .collect(let invites):
+                followDeadline()
+                if invites, !client.hasUnreadContent { client.sendContinue() }
+            default: break
+            }
+        }
+    }
+
+    private func signingDemand() -> SigningDemand {
+        guard compiled.sessions == nil else { return .head }
+        let bytes = request.bytes
+        let writer = requestWriter(bytes)
+        guard let signer = route.credential?.signer else { return .head }
+        return signer.demand(of: signable(by: writer, bytes))
+    }
+
+    private func signable(by writer: borrowing RequestWriter, _ bytes: ByteBuffer) -> SignableRequest {
+        let body: SignableRequest.Body =
+            switch request.decoder.head.framing {
+            case .none: .none
+            case _ where rules.requestIsComplete && rules.isHolding: .whole
+            case .length(let length): .streamed(length: length)
+            case .chunked, .untilClose: .streamed(length: nil)
+            }
+        return writer.signable(request.decoder.head, bytes, body: body, at: shared.clock.now().wall)
+    }
+
+    /// Why the request cannot be signed; nil if `writer` has the signature.
+    private func sign(_ writer: inout RequestWriter, _ bytes: ByteBuffer) -> GatewayProblem? {
+        guard let signer = route.credential?.signer else { return nil }
+        if let sessions = compiled.sessions {
+            let turn = turn ?? sessions.take()
+            self.turn = turn
+            if case .signed(let slot) = turn { writer.signature = slot.sign(signable(by: writer, bytes)) }
+            return nil
+        }
+        let signable = signable(by: writer, bytes)
+        let content = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
+        switch signer.sign(signable, content.readableBytesUInt8Span) {
+        case .success(let signature): writer.signature = signature
+        case .failure(let problem): return problem
+        }
+        return nil
     }
 
     /// Checks of the head that depend on what is injected.
@@ -498,6 +560,8 @@ final class ExchangeDriver {
         stream.begin(for: self, answersHead: request.decoder.head.isHead)
         upstream = stream
         reached(.connection)
+        // Their signature is as old as that attempt, and the request can be written anew.
+        if route.isSigned, rules.isHolding || !rules.contentHasBegun { unsent = nil }
         if case .content = stream.requestForm {
             // `unsent` has the framing of HTTP/1, and this stream is not HTTP/1. Without a copy of the body, the request cannot be
             // rebuilt.
@@ -529,7 +593,7 @@ final class ExchangeDriver {
         if rules.awaitsContinue, client.hasUnreadContent { setDeadline(configuration.timeouts.bodyIdle) }
         // The part of the body that has arrived goes out in the same write.
         if rules.requestIsComplete || !client.hasUnreadContent { stream.flush() }
-        if !route.isUseNoted, let credential { noteFirstUse(of: credential, on: stream) }
+        if !route.isUseNoted, let credential, usesCredential { noteFirstUse(of: credential, on: stream) }
     }
 
     /// Reports the first use of a generation once the head has been sent. The source ignores repeats from other event loops.
@@ -541,18 +605,13 @@ final class ExchangeDriver {
         }
     }
 
+    /// false for a request that was sent unsigned because its upstream has sent no challenge yet.
+    private var usesCredential: Bool { turn?.isSigned ?? true }
+
     /// - Returns: Why the request must not be sent; nil if the head was written.
     private func writeHead(on stream: any UpstreamStream) throws(HeadFault) -> GatewayProblem? {
         let bytes = request.bytes
-        var writer = RequestWriter(
-            route: route,
-            match: admitted.match,
-            stripsAuthorization: admitted.stripsAuthorization,
-            // A replay has the body in memory, so it need not wait for 100 (Continue).
-            sendsExpect: !rules.contentHasBegun,
-            forwarded: route.addsForwarded ? forwardedLines(bytes) : "",
-            trace: route.requestFields.ownsTraceParent ? nil : record.trace
-        )
+        var writer = requestWriter(bytes)
         let end = shared.requestEnd(
             of: compiled,
             isHTTP10: request.decoder.head.isHTTP10,
@@ -568,8 +627,21 @@ final class ExchangeDriver {
             )
             if let problem { return problem }
         }
+        if route.isSigned, let problem = sign(&writer, bytes) { return problem }
         try stream.sendHead(request.decoder.head, bytes, by: writer, end: end)
         return nil
+    }
+
+    private func requestWriter(_ bytes: ByteBuffer) -> RequestWriter {
+        RequestWriter(
+            route: route,
+            match: admitted.match,
+            stripsAuthorization: admitted.stripsAuthorization,
+            // A replay has the body in memory, so it need not wait for 100 (Continue).
+            sendsExpect: !rules.contentHasBegun,
+            forwarded: route.addsForwarded ? forwardedLines(bytes) : "",
+            trace: route.requestFields.ownsTraceParent ? nil : record.trace
+        )
     }
 
     private func forwardedLines(_ bytes: ByteBuffer) -> String {
@@ -581,10 +653,10 @@ final class ExchangeDriver {
     }
 
     private func sendCopy(on stream: any UpstreamStream) {
-        guard let held = content.held else { return }
+        guard content.held != nil || content.heldTrailers != nil else { return }
         // The rest of the body follows the copy, which is without framing.
         content.sendUnframed()
-        stream.sendContent(held, as: content.form)
+        if let held = content.held { stream.sendContent(held, as: content.form) }
         if let trailers = content.heldTrailers { stream.sendEnd(trailers: trailers) }
     }
 
@@ -602,7 +674,8 @@ final class ExchangeDriver {
         record.bytesReceived += wire.readableBytes
         guard let isHeld = contentCame(length, isLast: isLast) else { return }
         let form = content.form
-        upstream?.sendContent(content.take(wire, isHeld: isHeld), as: form)
+        let part = content.take(wire, isHeld: isHeld)
+        upstream?.sendContent(part, as: form)
         if isLast {
             requestCompleted()
         } else if let upstream, !upstream.isWritable {
@@ -626,13 +699,20 @@ final class ExchangeDriver {
     /// - Returns: Whether a copy of it is kept; nil if it is not sent.
     private func contentCame(_ count: Int, isLast: Bool) -> Bool? {
         let fits = HoldPolicy.fits(count, behind: content.heldBytes, limit: configuration.limits.replayBodyBytes)
-        guard case .sendContent(let isHeld) = rules.handle(.requestContent(isHeld: fits, isLast: isLast)) else {
+        switch rules.handle(.requestContent(isHeld: fits, isLast: isLast)) {
+        case .sendContent(let isHeld): return isHeld
+        case .keepContent: return true
+        case .respond(let reason):
+            // The body does not fit, and it is signed as a whole.
+            end(by: .respond(reason), configuration.limits.unsignableBody)
             return nil
+        default: return nil
         }
-        return isHeld
     }
 
     private func requestCompleted() {
+        // The body was collected.
+        if case .connecting = rules.phase { return connect(isFresh: false) }
         followDeadline()
         upstream?.flush()
     }
@@ -710,6 +790,7 @@ final class ExchangeDriver {
         case .passResponse(let outcome):
             rejectionOutcome = outcome
             if outcome.tellsSource { tellRejected() }
+            if outcome == .challengedNotHeld, let turn { compiled.sessions?.pass(on: turn) }
             return pass(head, bytes)
         case .holdResponse:
             record.trace?.reject(status: head.status, at: shared.clock.monotonic())
@@ -741,20 +822,27 @@ final class ExchangeDriver {
             from: (compiled.plan.upstream, upstreamPath),
             content: content
         )
+        if route.isSigned, isSignedOtherwise(after: head, bytes) {
+            return ResponseFacts(status: head.status, rejection: .otherSignature)
+        }
         if sign == nil, (200..<300).contains(head.status), head.grpcStatus != GRPCStatus.unauthenticated.rawValue {
             confirm()
             return ResponseFacts(status: head.status)
         }
         noteRefusal(head, bytes)
-        let rejection = TokenRejection.judge(
-            head,
-            bytes.readableBytesUInt8Span,
-            retryOn: compiled.policy.retryOn,
-            sign: sign,
-            method: record.method,
-            credential: credential,
-            of: source
-        )
+        let isUnanswered = turn != nil && (rules.wasReplayed || !usesCredential)
+        let rejection =
+            isUnanswered
+            ? .challenge(isAnswered: false)
+            : TokenRejection.judge(
+                head,
+                bytes.readableBytesUInt8Span,
+                retryOn: compiled.policy.retryOn,
+                sign: sign,
+                method: record.method,
+                credential: credential,
+                of: source
+            )
         guard head.status == 101 else {
             return ResponseFacts(status: head.status, rejection: counted(rejection))
         }
@@ -768,6 +856,22 @@ final class ExchangeDriver {
         return ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: isOffered)
     }
 
+    /// Tells the sessions of the credential what the upstream has answered.
+    ///
+    /// - Returns: Whether the request can be sent again with another signature. ``turn`` is then the next one.
+    private func isSignedOtherwise(after head: borrowing ResponseHead, _ bytes: ByteBuffer) -> Bool {
+        guard let sessions = compiled.sessions, let turn else { return false }
+        let span = bytes.readableBytesUInt8Span
+        guard head.status == 401 else {
+            let info = head.fields.first { span.equalsLowercased($0.name, "authentication-info") }
+            sessions.answered(turn, isAccepted: head.status < 400, info: info.map { span.array($0.value) })
+            return false
+        }
+        guard let next = sessions.answer(AuthChallenge.all(in: head, span), to: turn) else { return false }
+        self.turn = next
+        return true
+    }
+
     /// The path that was sent to the upstream.
     private var upstreamPath: [UInt8] {
         let bytes = request.bytes
@@ -777,7 +881,7 @@ final class ExchangeDriver {
     }
 
     private func confirm() {
-        guard isAuthorized, route.fixed != nil || route.rejections != nil else { return }
+        guard isAuthorized, usesCredential, route.fixed != nil || route.rejections != nil else { return }
         let bytes = request.bytes
         let span = bytes.readableBytesUInt8Span
         route.accepted(request.decoder.head, span, by: record.client, at: configuration.clock.monotonic())
@@ -788,7 +892,7 @@ final class ExchangeDriver {
 
     /// Notes that the upstream rejected a static credential. This is only reported, since a static credential cannot be renewed.
     private func noteRefusal(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
-        guard let fixed = route.fixed, isAuthorized else { return }
+        guard let fixed = route.fixed, isAuthorized, usesCredential else { return }
         if head.status == 101 { return confirm() }
         guard let status = TokenRejection.refusal(head, bytes.readableBytesUInt8Span) else { return }
         let requestBytes = request.bytes
@@ -1115,7 +1219,7 @@ final class ExchangeDriver {
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))
-        case .forwarding, .responding: transferStalled()
+        case .collecting, .forwarding, .responding: transferStalled()
         // Neither side has closed its output, so a silent tunnel is cut, not closed normally.
         case .tunnelling:
             let moves = moves(within: route.state.responsePause) { last, now in now.tunnelMoves(since: last) }

@@ -8,6 +8,15 @@ extension Limits {
         let limit = "limits.request_body_bytes: \(ConfigUnits.text(bytes: maximum))"
         return GatewayProblem(.contentTooLarge, "The request was refused: body too long (\(limit)).")
     }
+
+    /// A body that has to be signed as a whole is longer than what is kept of one.
+    package var unsignableBody: GatewayProblem {
+        let limit = "limits.replay_body_bytes: \(ConfigUnits.text(bytes: replayBodyBytes))"
+        return GatewayProblem(
+            .contentTooLarge,
+            "The signature covers the whole body, which is too long to be kept for that (\(limit))."
+        )
+    }
 }
 
 /// What is said about an exchange that stalls.

@@ -238,9 +238,12 @@ private struct DepartureDraft: Sendable {
             return .failure(problem)
         }
         var writer = RequestWriter(route: route, match: match, stripsAuthorization: stripsAuthorization)
+        let source = ByteBuffer(bytes: bytes)
+        if let problem = refusalToSign(decoder.head, source, by: writer, at: configuration.shared.clock.now().wall) {
+            return .failure(problem)
+        }
         if route.addsForwarded { writer.forwarded = forwarded(decoder.head, route.state.route.forwarded) }
         let links = route.state.route.plan.rewritesLinks(match) ? links(decoder.head, configuration) : nil
-        let source = ByteBuffer(bytes: bytes)
         let problem = writer.takeDestination(of: decoder.head, source, links, client: client, in: configuration.shared)
         if let problem { return .failure(problem) }
         let end = configuration.shared.requestEnd(of: route.state.route, isHTTP10: decoder.head.isHTTP10)
@@ -254,6 +257,26 @@ private struct DepartureDraft: Sendable {
                 + Self.fields(of: writer.destination) + Self.fields(of: end.lines)
         )
         return .success(departure)
+    }
+
+    /// Why the credential does not sign the request; nil if it does, and for one that signs nothing.
+    private func refusalToSign(
+        _ head: borrowing RequestHead,
+        _ source: ByteBuffer,
+        by writer: borrowing RequestWriter,
+        at time: UnixTime
+    ) -> GatewayProblem? {
+        guard let signer = credential?.signer else { return nil }
+        let body: SignableRequest.Body =
+            switch head.framing {
+            case .none: .none
+            case .length(let length): .streamed(length: length)
+            case .chunked, .untilClose: .streamed(length: nil)
+            }
+        guard case .refused(let problem) = signer.demand(of: writer.signable(head, source, body: body, at: time)) else {
+            return nil
+        }
+        return problem
     }
 
     private func links(_ head: borrowing RequestHead, _ configuration: WorkerConfiguration) -> LinkRewriter {
@@ -339,6 +362,8 @@ private struct JudgedCredential: Sendable {
     /// nil where there is none to inject now.
     let masked: Credential?
     let source: (any CredentialSource)?
+    /// nil for one that signs nothing.
+    private(set) var signer: (any RequestSigner)?
     let isSentOnChallengeOnly: Bool
 
     /// nil for a route that injects nothing.
@@ -370,10 +395,16 @@ private struct JudgedCredential: Sendable {
                 generation: credential.generation,
                 hasToken: source.fixed == nil
             )
-            let (injection, values) = credential.injection.masked(as: text)
+            signer = credential.signer
+            var (injection, values) = credential.injection.masked(as: text)
+            if let signer {
+                values += signer.usualFields.map { (name: $0, value: "(signed with \(source.name))") }
+                injection.fields = values.map { Injection.Field(name: $0.name, value: Secret($0.value)) }
+            }
             fields = values.map { DescribedRequest.Field($0.name, $0.value) }
             masked = Credential(name: source.name, generation: credential.generation, injection: injection)
-            isSentOnChallengeOnly = source is any ChallengeAnswering && fields.isEmpty
+            isSentOnChallengeOnly =
+                source is any ChallengeAnswering && fields.isEmpty || route.sessions != nil
             answer = .ready(generation: credential.generation)
         case .wait: (masked, isSentOnChallengeOnly, answer) = (nil, false, .awaited)
         case .unavailable(let problem): (masked, isSentOnChallengeOnly, answer) = (nil, false, .unavailable(problem))

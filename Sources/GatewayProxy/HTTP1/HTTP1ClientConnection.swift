@@ -546,6 +546,11 @@ extension HTTP1ClientConnection: ClientStream {
 
     // MARK: Response
 
+    func sendContinue() {
+        stage.append { $0.writeStaticString("HTTP/1.1 100 Continue\r\n\r\n") }
+        flush()
+    }
+
     func sendInformational(
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,

@@ -1,4 +1,5 @@
 import GatewayHTTP
+import GatewayTokens
 import NIOCore
 
 /// Writes the head that goes upstream: hop-by-hop fields dropped first, the credential injected, the rest copied as it came.
@@ -17,6 +18,8 @@ struct RequestWriter: ~Copyable {
     private(set) var destination: [UInt8] = []
     /// nil where `traceparent` is a field like any other.
     var trace: RequestTrace?
+    /// nil unless ``route`` signs requests.
+    var signature: RequestSignature?
 
     /// - Returns: Whether it was written, whole.
     func write(
@@ -26,14 +29,15 @@ struct RequestWriter: ~Copyable {
         into out: inout ByteBuffer
     ) -> Bool {
         // What is kept of the head is no longer than it; the rest is ours.
-        let own = route.injectedBytes + forwarded.utf8.count + destination.count + end.lines.count
-        return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
+        let own = ownBytes(end)
+        return HeadCursor.append(to: &out, from: source, capacity: head.end + own) { cursor in
             cursor.copy(head.method)
             cursor.write(0x20)
             writeTarget(head, source, &cursor)
             cursor.write(" HTTP/1.1\r\n")
             cursor.write(route.hostLine)
             route.fieldLines.withValue { cursor.write($0) }
+            if let signature { signature.lines.withValue { cursor.write($0) } }
             cursor.write(route.routeLines)
             writeFields(head, source, &cursor)
             if !forwarded.isEmpty { cursor.write(text: forwarded) }
@@ -45,6 +49,12 @@ struct RequestWriter: ~Copyable {
 
     /// Room for the words that a writer adds by itself, `traceparent` with its value among them.
     private static let wording = 136
+
+    /// Room for all that does not come from the client's head.
+    private func ownBytes(_ end: RequestEnd) -> Int {
+        route.injectedBytes + forwarded.utf8.count + destination.count + end.lines.count + Self.wording
+            + (signature?.size ?? 0)
+    }
 
     private func write(_ trace: RequestTrace, _ cursor: inout HeadCursor) {
         cursor.write("traceparent: 00-")
@@ -88,18 +98,15 @@ struct RequestWriter: ~Copyable {
     private func writeTarget(_ head: borrowing RequestHead, _ source: ByteBuffer, _ cursor: inout HeadCursor) {
         let bytes = source.readableBytesUInt8Span
         if !route.basePath.isEmpty { cursor.write(route.basePath) }
-        let path = TargetRewrite.path(
-            of: head,
-            bytes,
-            forwarding: head.forwardedPath(match, without: route.prefix),
-            hasBase: !route.basePath.isEmpty,
-            injectsQuery: route.query != nil
-        )
-        switch path {
+        switch path(of: head, bytes) {
         case .nothing: break
         case .root: cursor.write(0x2F)
         case .server: cursor.write(0x2A)
         case .copied(let path): cursor.copy(path)
+        }
+        if let query = signature?.query {
+            if !query.isEmpty { cursor.write(0x3F) }
+            return cursor.write(query)
         }
         guard let injected = route.query else { return cursor.copy(head.query) }
         cursor.write(0x3F)
@@ -107,11 +114,59 @@ struct RequestWriter: ~Copyable {
         cursor.write(injected.pair)
     }
 
+    private func path(of head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> TargetRewrite.Path {
+        TargetRewrite.path(
+            of: head,
+            bytes,
+            forwarding: head.forwardedPath(match, without: route.prefix),
+            hasBase: !route.basePath.isEmpty,
+            injectsQuery: route.query != nil
+        )
+    }
+
+    // MARK: Signature
+
+    /// The request as it will be written, for the signer of ``route``.
+    func signable(
+        _ head: borrowing RequestHead,
+        _ source: ByteBuffer,
+        body: SignableRequest.Body,
+        at time: UnixTime
+    ) -> SignableRequest {
+        let bytes = source.readableBytesUInt8Span
+        let plan = route.state.route.plan
+        let rest: [UInt8] =
+            switch path(of: head, bytes) {
+            case .nothing: []
+            case .root: [0x2F]
+            case .server: [0x2A]
+            case .copied(let path): bytes.array(path)
+            }
+        let options = fieldOptions
+        let fields = head.section.fields.compactMap { field -> SignableRequest.Field? in
+            let reason = route.requestFields.dropReason(of: field, in: head, bytes, options)
+            guard reason != .clientToken else { return nil }
+            let name = bytes.string(field.name).lowercased()
+            return SignableRequest.Field(name: name, value: bytes.array(field.value), isForwarded: reason == nil)
+        }
+        return SignableRequest(
+            method: head.methodName(bytes),
+            path: route.basePath + rest,
+            query: head.query.isEmpty ? nil : bytes.array(head.query.lowerBound + 1..<head.query.upperBound),
+            isTLS: plan.upstream.scheme == .https,
+            host: plan.upstream.authority,
+            fields: fields,
+            added: plan.headers.set,
+            body: body,
+            time: time
+        )
+    }
+
     // MARK: HTTP/2
 
     /// Room for the frames of ``encode(_:_:end:isTLS:into:)``. No field takes more than ten bytes beyond its line in HTTP/1.
     func roomToEncode(_ head: borrowing RequestHead, end: RequestEnd) -> Int {
-        let own = route.injectedBytes + forwarded.utf8.count + destination.count + end.lines.count + Self.wording
+        let own = ownBytes(end)
         return head.end + own + 10 * (head.section.fields.count + own / 8)
     }
 
@@ -139,6 +194,9 @@ struct RequestWriter: ~Copyable {
         frames.scheme(isTLS: isTLS)
         encodeTarget(head, bytes, &frames)
         route.encodedLines.withValue { frames.value($0) }
+        if let signature {
+            signature.lines.withValue { frames.fields($0.span, isRequest: true, isSecret: true) }
+        }
         encodeFields(head, bytes, &frames)
         if !forwarded.isEmpty { frames.fields(Array(forwarded.utf8).span) }
         frames.fields(destination.span)
@@ -152,15 +210,14 @@ struct RequestWriter: ~Copyable {
         _ bytes: borrowing Span<UInt8>,
         _ frames: inout HTTP2FrameWriter
     ) {
-        let path = TargetRewrite.path(
-            of: head,
-            bytes,
-            forwarding: head.forwardedPath(match, without: route.prefix),
-            hasBase: !route.basePath.isEmpty,
-            injectsQuery: route.query != nil
-        )
+        let path = path(of: head, bytes)
         let kept = route.query.map { TargetRewrite.keptQuery(of: head, bytes, without: $0.name) } ?? []
-        let query = route.query.map { 1 + kept.count + $0.pair.count } ?? head.query.count
+        let query: Int
+        if let replaced = signature?.query {
+            query = replaced.isEmpty ? 0 : 1 + replaced.count
+        } else {
+            query = route.query.map { 1 + kept.count + $0.pair.count } ?? head.query.count
+        }
         let length = route.basePath.count + path.length + query
         frames.path(length: length, isSecret: route.hasSecretTarget)
         frames.value(route.basePath)
@@ -169,6 +226,10 @@ struct RequestWriter: ~Copyable {
         case .root: frames.value("/")
         case .server: frames.value("*")
         case .copied(let path): frames.value(bytes, path)
+        }
+        if let query = signature?.query {
+            if !query.isEmpty { frames.value("?") }
+            return frames.value(query)
         }
         guard let injected = route.query else { return frames.value(bytes, head.query) }
         frames.value("?")

@@ -501,6 +501,8 @@ extension HTTP2ClientStream: ClientStream {
 
     // MARK: Head
 
+    func sendContinue() { connection.writeHead(on: self, room: 64) { $0.status(100) } }
+
     func sendInformational(
         _ head: borrowing ResponseHead,
         _ bytes: ByteBuffer,

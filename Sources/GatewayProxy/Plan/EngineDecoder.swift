@@ -194,6 +194,10 @@ package enum EngineDecoder {
                 : nil
         case nil, .some(.none):
             return "the route has no credential that can be handed to an engine"
+        case .signed:
+            return
+                "\(credential?.strategyKind ?? "") signs each request as it is sent, and an engine cannot be handed a signature in"
+                + " advance; send these requests through a proxy listener"
         case .onChallenge:
             return "\(credential?.strategyKind ?? "") sends its credential once the upstream has asked for it, and an"
                 + " engine does not pass the challenge on; remove \"mode: challenge\""

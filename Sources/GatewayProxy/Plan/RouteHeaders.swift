@@ -120,6 +120,7 @@ extension AuthBehavior {
         let injection: Injection? =
             switch self {
             case .none: nil
+            case .signed(let signer): Injection(fields: signer.ownedFields.map { .init(name: $0, value: Secret("")) })
             case .fixed(let injection), .onChallenge(let injection, _): injection
             case .token(let grant): grant.injection(of: token)
             // The form is the same for all of them.

@@ -31,6 +31,8 @@ final class CompiledRoute: Sendable {
     /// Takes the place of ``source`` where each request says whose token it goes with.
     let selection: (any SubjectCredentialResolver)?
     let policy: RenewalPolicy
+    /// The sessions of a credential that signs once the upstream has sent a challenge; nil for others.
+    let sessions: SigningSessions?
     private let ownedFields: [String]
     let hostLine: [UInt8]
     let basePath: [UInt8]
@@ -76,6 +78,7 @@ final class CompiledRoute: Sendable {
         source = route.source
         selection = route.selection
         policy = route.policy
+        sessions = (route.source?.fixed?.credential.signer as? any ChallengeSigner).map { SigningSessions($0) }
         ownedFields = route.ownedFields
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
@@ -92,7 +95,8 @@ final class CompiledRoute: Sendable {
             + headers
         keepsAuthorization = !route.plan.headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
         forwarded = route.plan.headers.forwarded
-        querySlot = (route.source.flatMap { Self.injection(of: $0, now: now) }?.query?.name.utf8).map(Array.init)
+        querySlot =
+            (route.source.flatMap { Self.credential(of: $0, now: now) }?.injection.query?.name.utf8).map(Array.init)
     }
 
     /// What it was made of.
@@ -146,8 +150,8 @@ final class CompiledRoute: Sendable {
     private static func credentialFields(of route: ProxyRoute, now: MonotonicTime) -> [[UInt8]] {
         var names: [[UInt8]] = []
         if let source = route.source {
-            if let injection = injection(of: source, now: now) {
-                names = CredentialedRoute.ownedNames(of: injection)
+            if let credential = credential(of: source, now: now) {
+                names = CredentialedRoute.ownedNames(of: credential)
             }
             names += route.ownedFields.map { $0.utf8.map(\.asciiLowercased) }
         }
@@ -155,10 +159,10 @@ final class CompiledRoute: Sendable {
     }
 
     /// What is known of it before a request comes. That it is locked does not matter: it may be unlocked.
-    private static func injection(of source: any CredentialSource, now: MonotonicTime) -> Injection? {
-        if let fixed = source.fixed { return fixed.injection }
+    private static func credential(of source: any CredentialSource, now: MonotonicTime) -> Credential? {
+        if let fixed = source.fixed { return fixed.credential }
         guard case .ready(let credential) = source.current(at: now) else { return nil }
-        return credential.injection
+        return credential
     }
 }
 

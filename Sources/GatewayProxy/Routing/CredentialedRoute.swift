@@ -32,6 +32,8 @@ final class CredentialedRoute {
     let number: Int32
     /// Nothing is injected.
     let isBare: Bool
+    /// ``credential`` signs each request.
+    let isSigned: Bool
     /// The route has a rule that recognizes rejections of ``credential`` (`rejected_when`).
     let hasRejectionRule: Bool
     /// Each client connection has its own upstream connection.
@@ -74,10 +76,11 @@ final class CredentialedRoute {
         prefix = route.prefix
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
+        isSigned = credential?.signer != nil
         hasRejectionRule = credential != nil && route.policy.rejectedWhen != nil
         usesPrivateConnection = route.plan.allowsConnectionAuth
         addsForwarded = route.forwarded.addsOurs
-        let own = credential.map { Self.ownedNames(of: $0.injection) } ?? []
+        let own = credential.map { Self.ownedNames(of: $0) } ?? []
         let more = own.filter { !route.ownedNames.contains($0) }
         requestFields = RequestFieldRules(
             ownedNames: more.isEmpty ? route.ownedNames : route.ownedNames + more,
@@ -159,8 +162,8 @@ final class CredentialedRoute {
     /// Whether requests may use it without asking a source. It is not asked if the request chooses its source.
     func isOffered(at now: MonotonicTime) -> Bool { credential?.isOffered(at: now) ?? isBare }
 
-    static func ownedNames(of injection: Injection) -> [[UInt8]] {
-        injection.fields.map { $0.name.utf8.map(\.asciiDashed) }.filter { !$0.elementsEqual("authorization".utf8) }
+    static func ownedNames(of credential: Credential) -> [[UInt8]] {
+        credential.ownedFields.map { $0.utf8.map(\.asciiDashed) }.filter { !$0.elementsEqual("authorization".utf8) }
     }
 }
 

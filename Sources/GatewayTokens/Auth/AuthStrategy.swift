@@ -90,6 +90,8 @@ package enum AuthBehavior: Sendable {
     indirect case fixed(Injection)
     /// Adds the same thing once the upstream has asked for `Basic` credentials, of this realm when there is one.
     indirect case onChallenge(Injection, realm: String?)
+    /// Signs every request with keys from the configuration.
+    case signed(any RequestSigner)
     /// Has a lifecycle: a token is obtained, renewed, rejected.
     case token(any TokenGrant)
     /// Has a lifecycle for each of many tokens: requests name a subject, or upstreams ask for a token in a challenge
@@ -203,7 +205,7 @@ extension AuthBehavior {
         switch self {
         case .token(let grant): grant.isRenewable
         case .tokens(let grants): grants.isRenewable
-        case .none, .fixed, .onChallenge: false
+        case .none, .fixed, .onChallenge, .signed: false
         }
     }
 
@@ -216,7 +218,7 @@ extension AuthBehavior {
     /// The endpoints to which its grant, and the grants that this one is made from, send requests.
     package var authorityEndpoints: [AuthorityEndpoint] {
         switch self {
-        case .none, .fixed, .onChallenge: []
+        case .none, .fixed, .onChallenge, .signed: []
         case .token(let grant): grant.authorityEndpoints
         case .tokens(let grants): grants.authorityEndpoints
         }

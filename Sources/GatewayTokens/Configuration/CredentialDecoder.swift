@@ -252,7 +252,7 @@ extension CredentialPlan {
         case .token(let single): grant = single
         case .tokens(let grants):
             return refuse("\(parent.name) has a token for each \(grants.keyName); only a single one can be exchanged")
-        case .none, .fixed, .onChallenge:
+        case .none, .fixed, .onChallenge, .signed:
             return refuse("\(parent.strategyKind) has no token that could be exchanged")
         }
         do throws(UnusableInput) {

@@ -68,7 +68,7 @@ package struct CredentialVending {
                 "downscope",
                 "\(plan.name) has a token for each \(grants.keyName), and only a whole one can be handed out (whole_token: true)"
             )
-        case .none, .fixed, .onChallenge:
+        case .none, .fixed, .onChallenge, .signed:
             fields.error("\(plan.strategyKind) has no renewable token that could be handed out")
         }
         return false

@@ -149,7 +149,7 @@ extension AuthBehavior {
             case .field: "each request names the user whose token is needed (unique_id)"
             case .challenge: "the upstream says which token it wants"
             }
-        case .none, .fixed, .onChallenge, .token: nil
+        case .none, .fixed, .onChallenge, .signed, .token: nil
         }
     }
 }

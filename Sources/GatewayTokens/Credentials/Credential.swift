@@ -21,12 +21,15 @@ package final class Credential: Sendable {
     /// Starts at 1 and grows with every new token. A rejection names the generation that was rejected.
     package let generation: Int
     package let injection: Injection
+    /// Computes what else a request carries; nil if that is the same for all requests.
+    package let signer: (any RequestSigner)?
 
     /// - Parameter companion: The credential whose lock holds for this one, too; nil if it has a lock of its own.
     package init(
         name: String,
         generation: Int,
         injection: Injection,
+        signer: (any RequestSigner)? = nil,
         expiresAt: MonotonicTime? = nil,
         offeredWith companion: Credential? = nil
     ) {
@@ -34,9 +37,16 @@ package final class Credential: Sendable {
         self.name = name
         self.generation = generation
         self.injection = injection
+        self.signer = signer
         fieldLines = injection.lines
         self.expiresAt = expiresAt
     }
+
+    /// A request carries nothing of it.
+    package var isEmpty: Bool { injection.isEmpty && signer == nil }
+
+    /// The names of all fields that it may fill.
+    package var ownedFields: [String] { injection.fields.map(\.name) + (signer?.ownedFields ?? []) }
 
     package func isUsable(at now: MonotonicTime) -> Bool {
         guard let expiresAt else { return true }

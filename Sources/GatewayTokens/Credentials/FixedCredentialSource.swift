@@ -2,7 +2,7 @@ package import GatewayEvents
 package import GatewayHTTP
 import Synchronization
 
-/// A credential that the configuration holds as it is sent: an API key, a personal token, a password.
+/// A credential that the configuration holds as it is sent, or signs with: an API key, a personal token, a password, a signing key.
 ///
 /// One for each credential, shared by all routes and event loops: an operator locks it for all of them.
 package final class FixedCredentialSource: CredentialSource {
@@ -12,7 +12,8 @@ package final class FixedCredentialSource: CredentialSource {
     package let grantKey: CredentialKey?
     package var fixed: FixedCredentialSource? { self }
 
-    let credential: Credential
+    /// What it injects, or signs with, unless it is locked.
+    package let credential: Credential
     private let lockState = Mutex(LockState())
     private let ledger = Mutex(AcceptanceLedger())
     /// Whether ``ledger`` has a run of rejections, and whether it still collects templates: most acceptances then take no lock.
@@ -29,23 +30,23 @@ package final class FixedCredentialSource: CredentialSource {
 
     /// - Parameters:
     ///   - generation: Above that of what is sent before an upstream has asked, where there is such a thing.
-    ///   - grantKey: The key of what is injected.
+    ///   - grantKey: The key of what is injected, or signed with.
     ///   - noted: Told of first uses and repetitions, for the audit log. Must not block.
     package init(
         name: String,
         strategy: String,
-        injection: Injection,
+        injection: Injection = Injection(),
+        signer: (any RequestSigner)? = nil,
         generation: Int = 1,
         grantKey: CredentialKey? = nil,
         noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in }
     ) {
         self.strategy = strategy
         self.grantKey = grantKey
-        self.credential = Credential(name: name, generation: generation, injection: injection)
+        self.credential = Credential(name: name, generation: generation, injection: injection, signer: signer)
         self.noted = noted
     }
 
-    /// What it injects unless it is locked.
     package var injection: Injection { credential.injection }
     package var generation: Int { credential.generation }
 

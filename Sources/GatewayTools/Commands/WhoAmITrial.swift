@@ -136,7 +136,7 @@ extension CredentialPlan {
     /// Another gateway can use it for a moment without spending what renews it.
     var canBeUsedElsewhere: Bool {
         switch strategy.behavior {
-        case .fixed, .onChallenge: true
+        case .fixed, .onChallenge, .signed: true
         case .token(let grant): grant.isRenewable && !grant.rotatesRefreshToken
         case .none, .tokens: false
         }

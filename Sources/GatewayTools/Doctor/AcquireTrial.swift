@@ -54,7 +54,7 @@ struct AcquireTrial: Sendable {
     /// Why no token is fetched for it.
     private func obstacle(_ index: Int) -> String? {
         switch plan.credentials[index].strategy.behavior {
-        case .none, .fixed, .onChallenge: "it is what the configuration says"
+        case .none, .fixed, .onChallenge, .signed: "it is what the configuration says"
         case .tokens(let grants):
             switch grants.naming {
             case .field: "each request names whose token it needs"

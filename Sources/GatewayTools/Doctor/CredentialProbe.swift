@@ -54,7 +54,7 @@ struct CredentialProbe: Sendable {
         let credential = plan.credentials[index]
         switch credential.strategy.behavior {
         case .none: return .fixed
-        case .fixed, .onChallenge:
+        case .fixed, .onChallenge, .signed:
             if let status = running.tokens?[credential.name] { return .status(status) }
             let names = credential.strategy.injectedSecret.flatMap { sharing[$0.secret] } ?? [credential.name]
             return names.contains { locks?.contains($0) ?? false } ? .locked : .fixed

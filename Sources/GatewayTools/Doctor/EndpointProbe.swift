@@ -131,7 +131,7 @@ struct EndpointProbe: Sendable {
     /// Whether the gateway asks the authority for tokens, and not only for revocations.
     private static func fetchesTokens(_ behavior: AuthBehavior) -> Bool {
         switch behavior {
-        case .none, .fixed, .onChallenge: false
+        case .none, .fixed, .onChallenge, .signed: false
         case .token(let grant): grant.isRenewable || grant.login != nil
         case .tokens: true
         }

@@ -169,6 +169,12 @@ private struct CredentialFields: Sendable {
             alsoRemoved.append(field)
             hasGenerations = true
         case .none, .onChallenge: throw unknown()
+        case .signed:
+            throw ExportProblem(
+                place,
+                "\(credential.strategyKind) signs each request as it is sent; another proxy cannot be handed a signature in"
+                    + " advance. Leave the route out."
+            )
         }
         guard !injection.hasSecretTarget else {
             throw ExportProblem(

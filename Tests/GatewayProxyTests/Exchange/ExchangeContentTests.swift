@@ -5,7 +5,7 @@ import Testing
 struct ExchangeContentTests {
     private typealias Script = ExchangeScript.Script
 
-    @Test(arguments: copies + expectations + stalls)
+    @Test(arguments: copies + expectations + stalls + collections)
     func contentGoesAsWritten(_ script: ExchangeScript.Script) { ExchangeScript.check(script) }
 
     private static let copies: [Script] = [
@@ -58,6 +58,86 @@ struct ExchangeContentTests {
                 client: POST, part 3, body 0 -> send, body 3, body 0; upstream: 401 -> renew; \
                 token: ready -> send again, body 3; upstream: 200 -> pass; upstream: ends -> reuse
                 """
+        ),
+    ]
+
+    /// The credential signs the whole body.
+    private static let collections: [Script] = [
+        Script(
+            testDescription: "a body is collected before there is a connection",
+            text: """
+                token: signs; client: POST, part 3 -> collect, keep 3; state: deadline -> bodyIdle; \
+                client: body 4 -> keep 4, send, body 7; upstream: 200 -> pass; upstream: ends -> reuse
+                """
+        ),
+        Script(
+            testDescription: "without a body nothing is collected",
+            text: "token: signs; client: POST -> send; upstream: 200 -> pass; upstream: ends -> reuse"
+        ),
+        Script(
+            testDescription: "a body that does not fit is refused before anything is sent",
+            text: "token: signs; client: PUT, part 7 -> collect, keep 7; client: body 4 -> refuse"
+        ),
+        Script(
+            testDescription: "a client that waits for 100 gets it from the gateway, and not again from the upstream",
+            text: """
+                token: signs; client: POST, expects, content -> collect, continue; client: body 3 -> keep 3, send, body 3; \
+                upstream: 100; upstream: 200 -> pass; upstream: ends -> reuse
+                """
+        ),
+        Script(
+            testDescription: "a POST that was collected is sent again on a new connection",
+            isRenewable: false,
+            text: """
+                token: signs; client: POST, body 3 -> collect, keep 3, send, body 3; \
+                upstream: lost unread -> dial, send again, body 3; upstream: 200 -> pass; upstream: ends -> reuse
+                """
+        ),
+        Script(
+            testDescription: "a replay has the body already",
+            text: """
+                token: signs; client: POST, body 3 -> collect, keep 3, send, body 3; upstream: 401 -> renew; \
+                token: ready -> send again, body 3; upstream: 200 -> pass; upstream: ends -> reuse
+                """
+        ),
+        Script(
+            testDescription:
+                "a challenge before the body is there: the rest is collected, and sent with the second try",
+            text: """
+                client: POST, part 3 -> send, body 3; upstream: 401 asks -> answer; token: signs; \
+                token: ready -> collect; client: body 4 -> keep 4, send again, body 7; upstream: 200 -> pass; \
+                upstream: ends -> reuse
+                """
+        ),
+        Script(
+            testDescription:
+                "the credential is withdrawn meanwhile: the source is asked again, and the collecting goes on",
+            text: """
+                token: signs; client: POST, part 3 -> collect, keep 3; token: withdrawn -> ask again; \
+                token: ready -> collect; client: body 4 -> keep 4, send, body 7; upstream: 200 -> pass; \
+                upstream: ends -> reuse
+                """
+        ),
+        Script(
+            testDescription: "the credential is gone meanwhile",
+            text: "token: signs; client: POST, part 3 -> collect, keep 3; token: gone -> refuse: withdrawn"
+        ),
+        Script(
+            testDescription: "a reload begins again only as long as nothing of the body was taken",
+            text: "token: signs; client: POST, content -> collect; reload: kept -> begin again"
+        ),
+        Script(
+            testDescription: "a reload that would refuse the request ends it",
+            text: "token: signs; client: POST, part 3 -> collect, keep 3; reload: refused -> refuse: excluded"
+        ),
+        Script(
+            testDescription: "a client that stops sending",
+            text:
+                "token: signs; client: POST, part 3 -> collect, keep 3; time: requestStopped -> refuse: requestStopped"
+        ),
+        Script(
+            testDescription: "a client that leaves",
+            text: "token: signs; client: POST, part 3 -> collect, keep 3; client: leaves -> abandon"
         ),
     ]
 

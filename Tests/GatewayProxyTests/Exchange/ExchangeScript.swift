@@ -10,7 +10,8 @@ import Testing
 /// content while the rules take it, keeps a copy of it, and sends the copy behind the head of each later try. `part 3` is
 /// content that is followed by more, `body 3` the last of it.
 ///
-/// A token and an idle connection are at hand, unless the text begins with `token: later` or `pool: later`.
+/// A token and an idle connection are at hand, unless the text begins with `token: later` or `pool: later`. With `token: signs` the
+/// credential signs the whole body.
 struct ExchangeScript: ~Copyable {
     struct Script: Sendable, CustomTestStringConvertible {
         let testDescription: String
@@ -24,6 +25,7 @@ struct ExchangeScript: ~Copyable {
     private var exchange: Exchange
     private let isRenewable: Bool
     private var tokenIsAtHand = true
+    private var signsBody = false
     private var connectionIsAtHand = true
     /// Content that the client has sent and the exchange has not taken.
     private var unread: [(count: Int, isLast: Bool)] = []
@@ -93,7 +95,7 @@ struct ExchangeScript: ~Copyable {
     private mutating func client(_ words: [String]) {
         for (index, word) in words.enumerated() {
             switch word {
-            case "GET", "PUT", "POST", "PATCH": tokenIsAtHand ? handle(.authorized) : awaitToken()
+            case "GET", "PUT", "POST", "PATCH": tokenIsAtHand ? authorized() : awaitToken()
             case "part", "body": unread.append((Int(words[index + 1]) ?? 0, word == "body"))
             case "leaves": handle(.clientLeft)
             case "errs": handle(.requestInvalid)
@@ -101,6 +103,8 @@ struct ExchangeScript: ~Copyable {
             }
         }
     }
+
+    private mutating func authorized() { handle(signsBody ? .bodyAwaited : .authorized) }
 
     private mutating func awaitToken() {
         done.append("wait")
@@ -110,7 +114,8 @@ struct ExchangeScript: ~Copyable {
     private mutating func token(_ words: [String]) {
         switch words[0] {
         case "later": tokenIsAtHand = false
-        case "ready": handle(.authorized)
+        case "signs": signsBody = true
+        case "ready": authorized()
         case "awaited": handle(.credentialAwaited)
         case "withdrawn": handle(.withdrawn)
         case "gone": handle(.sourceWithdrawn)
@@ -148,6 +153,7 @@ struct ExchangeScript: ~Copyable {
         if status == 401 { facts.rejection = .token(isRenewable: isRenewable) }
         if words.contains("suppressed") { facts.rejection = .tokenWithoutRenewal }
         if words.contains("asks") { facts.rejection = .challenge(isAnswered: true) }
+        if words.contains("resigns") { facts.rejection = .otherSignature }
         if words.contains("unanswered") { facts.rejection = .challenge(isAnswered: false) }
         handle(.responseHead(facts))
     }
@@ -178,7 +184,7 @@ struct ExchangeScript: ~Copyable {
     // MARK: Steps
 
     private mutating func readOn() {
-        while exchange.phase == .forwarding, !unread.isEmpty {
+        while exchange.phase == .forwarding || exchange.phase == .collecting, !unread.isEmpty {
             let (count, isLast) = unread.removeFirst()
             let fits = HoldPolicy.fits(count, behind: copy ?? 0, limit: Self.copyLimit)
             handle(.requestContent(isHeld: fits, isLast: isLast), count)
@@ -190,6 +196,11 @@ struct ExchangeScript: ~Copyable {
         case .nothing: break
         case .connect(let isFresh): connect(isFresh: isFresh)
         case .reauthorize: done.append("ask again")
+        case .collect(let invites): done.append(invites ? "collect, continue" : "collect")
+        case .keepContent(let isLast):
+            copy = copy.map { $0 + count }
+            done.append("keep \(count)")
+            if isLast { connect(isFresh: false) }
         case .sendRequest: send()
         case .sendContent(let isHeld):
             copy = isHeld ? copy.map { $0 + count } : nil
@@ -198,6 +209,7 @@ struct ExchangeScript: ~Copyable {
         case .passResponse(let outcome): done.append("pass" + Self.text(outcome))
         case .holdResponse:
             if case .responseHead(let facts) = event, case .challenge = facts.rejection { return done.append("answer") }
+            if case .responseHead(let facts) = event, facts.rejection == .otherSignature { return done.append("sign") }
             done.append("renew")
         case .passHeldResponse(let outcome): done.append("pass held" + Self.text(outcome))
         case .tunnel: done.append("tunnel")
@@ -236,7 +248,8 @@ extension ExchangeEvent {
     /// Each kind of event once or more.
     static let samples: [ExchangeEvent] =
         [
-            .authorized, .credentialAwaited, .credentialUnavailable(.loginRequired), .withdrawn, .sourceWithdrawn,
+            .authorized, .bodyAwaited, .credentialAwaited, .credentialUnavailable(.loginRequired), .withdrawn,
+            .sourceWithdrawn,
             .reloaded(takesRight: true, isAdmitted: false), .reloaded(takesRight: false, isAdmitted: true),
             .reloaded(takesRight: false, isAdmitted: false),
             .connected(isReused: true), .connected(isReused: false), .connectionFailed, .requestInvalid, .clientLeft,

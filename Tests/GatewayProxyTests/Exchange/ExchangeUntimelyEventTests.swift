@@ -17,7 +17,7 @@ struct ExchangeUntimelyEventTests {
     }
 
     private static let ofCredential: [ExchangeEvent] = [
-        .authorized, .credentialAwaited, .credentialUnavailable(.loginRequired),
+        .authorized, .bodyAwaited, .credentialAwaited, .credentialUnavailable(.loginRequired),
     ]
     private static let ofConnection: [ExchangeEvent] = [
         .connected(isReused: true), .connected(isReused: false), .connectionFailed,
@@ -57,6 +57,14 @@ struct ExchangeUntimelyEventTests {
             ignored: ofCredential + ExchangeEvent.samplesOfTransfer,
             next: .connected(isReused: false),
             step: .sendRequest
+        ),
+        Moment(
+            testDescription: "while the body is collected",
+            hasContent: true,
+            before: [.bodyAwaited],
+            ignored: ofCredential + ofConnection + heads + [.responseEnded(isReusable: true), .tunnelEnded],
+            next: .requestContent(isHeld: true, isLast: true),
+            step: .keepContent(isLast: true)
         ),
         Moment(
             testDescription: "while content is missing",

@@ -1,0 +1,133 @@
+package import GatewayHTTP
+
+/// Signs requests: what a request carries is computed from the request itself, for each time that it is sent.
+///
+/// It decides nothing but the signature, and does no I/O. One that keeps a state between requests, such as a counter, guards it
+/// itself: all event loops use the same one.
+package protocol RequestSigner: Sendable {
+    /// Every input, keys included. A signer with another identity is another credential.
+    var identity: GrantIdentity { get }
+
+    /// The names of all fields that it may write. What clients send there is not forwarded, but the signer may read it.
+    var ownedFields: [String] { get }
+
+    /// Those among ``ownedFields`` that each of its requests has, for `explain`.
+    var usualFields: [String] { get }
+
+    /// What it needs before the request can be sent. Asked once the credential is there, and before there is a connection.
+    func demand(of request: SignableRequest) -> SigningDemand
+
+    /// Signs a request that is about to be sent. A replay, and a request that is sent on another connection, is signed anew.
+    ///
+    /// - Parameter content: The whole body if it is ``SignableRequest/Body/whole``; otherwise empty.
+    func sign(
+        _ request: SignableRequest,
+        _ content: borrowing Span<UInt8>
+    ) -> Result<RequestSignature, GatewayProblem>
+}
+
+extension RequestSigner {
+    package var usualFields: [String] { ownedFields }
+}
+
+/// What a signer needs before a request can be sent.
+package enum SigningDemand: Hashable, Sendable {
+    /// Nothing but the head: the body may be forwarded while it arrives.
+    case head
+    /// The whole body, which is collected first, up to `limits.replay_body_bytes`.
+    case wholeBody
+    /// The request must not be signed.
+    case refused(GatewayProblem)
+}
+
+/// A request as it will be sent to the upstream, for a ``RequestSigner``.
+package struct SignableRequest: Sendable {
+    /// A field that the client sent.
+    package struct Field: Sendable {
+        /// In lower case.
+        package let name: String
+        /// Without the whitespace around it.
+        package let value: [UInt8]
+        /// Whether the upstream gets it. A field that proved the client to the gateway in `Authorization` is left out altogether.
+        package let isForwarded: Bool
+
+        package init(name: String, value: [UInt8], isForwarded: Bool) {
+            self.name = name
+            self.value = value
+            self.isForwarded = isForwarded
+        }
+
+        package var text: String { String(decoding: value, as: UTF8.self) }
+    }
+
+    package enum Body: Hashable, Sendable {
+        case none
+        /// It is passed to ``RequestSigner/sign(_:_:)``.
+        case whole
+        /// It is forwarded while it arrives.
+        ///
+        /// - Parameter length: nil if it is sent in chunks.
+        case streamed(length: Int?)
+    }
+
+    package let method: String
+    /// With the upstream's base path, byte for byte as it will be sent.
+    package let path: [UInt8]
+    /// Without its `?`; nil if there is none.
+    package let query: [UInt8]?
+    /// The upstream is reached by TLS.
+    package let isTLS: Bool
+    /// The value of `Host`, or of `:authority`.
+    package let host: String
+    /// The client's fields, in the order in which they were sent.
+    package let fields: [Field]
+    /// The fields that the route sets, which the upstream gets besides.
+    package let added: [Injection.Field]
+    package let body: Body
+    package let time: UnixTime
+
+    package init(
+        method: String,
+        path: [UInt8],
+        query: [UInt8]?,
+        isTLS: Bool,
+        host: String,
+        fields: [Field],
+        added: [Injection.Field],
+        body: Body,
+        time: UnixTime
+    ) {
+        self.method = method
+        self.path = path
+        self.query = query
+        self.isTLS = isTLS
+        self.host = host
+        self.fields = fields
+        self.added = added
+        self.body = body
+        self.time = time
+    }
+
+    /// The values of the client's fields with this name, whether they are forwarded or not.
+    ///
+    /// - Parameter name: In lower case.
+    package func values(of name: String) -> [String] { fields.filter { $0.name == name }.map(\.text) }
+}
+
+/// What a signer adds to one request.
+package struct RequestSignature: Sendable {
+    package let fields: [Injection.Field]
+    /// Takes the place of the request's query, without a `?`; nil leaves that as it is, and an empty one removes it.
+    package let query: [UInt8]?
+    /// ``fields`` as they are sent in HTTP/1, each with its CRLF.
+    package let lines: SecretBytes
+
+    /// How many bytes it adds to a head, at most.
+    package var size: Int { lines.count + 1 + (query?.count ?? 0) }
+
+    package init(fields: [Injection.Field], query: [UInt8]? = nil) {
+        self.fields = fields
+        self.query = query
+        lines = Injection(fields: fields).lines
+    }
+}
