@@ -16,6 +16,7 @@ extension StrategyCatalog {
             GitHubAppStrategy.self,
             GoogleServiceAccountStrategy.self,
             HeaderStrategy.self,
+            HMACStrategy.self,
             JWTStrategy.self,
             NoneStrategy.self,
             AuthorizationCodeStrategy.self,
