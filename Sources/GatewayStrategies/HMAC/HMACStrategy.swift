@@ -115,7 +115,7 @@ struct HMACStrategy: AuthStrategy {
             scope.names.insert(name)
             if field == "host" {
                 fields.error("message", "contains {{\(name)}}: use {{host}}")
-            } else if FieldSyntax.reserved.contains(field) {
+            } else if field != "content-encoding", FieldSyntax.reserved.contains(field) {
                 fields.error(
                     "message",
                     "contains {{\(name)}}: this field belongs to the connection and cannot be signed"
