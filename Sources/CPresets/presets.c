@@ -24,6 +24,8 @@ static const unsigned char presets[] = {
     ,
 #embed "presets/azure-openai.yaml"
     ,
+#embed "presets/binance.yaml"
+    ,
 #embed "presets/bitbucket.yaml"
     ,
 #embed "presets/box.yaml"
@@ -55,6 +57,8 @@ static const unsigned char presets[] = {
 #embed "presets/dropbox.yaml"
     ,
 #embed "presets/duke.yaml"
+    ,
+#embed "presets/duo.yaml"
     ,
 #embed "presets/elasticsearch.yaml"
     ,

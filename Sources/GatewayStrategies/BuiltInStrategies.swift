@@ -18,6 +18,7 @@ extension StrategyCatalog {
             GitHubAppStrategy.self,
             GoogleServiceAccountStrategy.self,
             HeaderStrategy.self,
+            HMACStrategy.self,
             JWTStrategy.self,
             NoneStrategy.self,
             AuthorizationCodeStrategy.self,

@@ -2,16 +2,18 @@
 
 A file has the parameters (`with`), variables (`environment`), `files` and `programs` of the preset, its `login` where a person has to
 log in, and `exchanges`: what a client sends to a route, with which `headers` where a dummy will not do, and the requests that leave the
-gateway for it, in order. A value of `any` is not compared.
+gateway for it, in order. A value of `any` is not compared, also in the query of a request.
 """
 
 import base64
 import dataclasses
 import datetime
 import hashlib
+import hmac
 import http.server
 import json
 import pathlib
+import re
 import ssl
 import threading
 import time
@@ -156,12 +158,17 @@ class Comparison:
         self.differences = []
 
     def of(self, step, arrived):
-        self.equal("the request", step["request"], f"{arrived.method} {arrived.url}")
+        request = f"{arrived.method} {arrived.url}"
+        for name in re.findall(r"[?&](\w+)=any\b", step["request"]):
+            request = re.sub(rf"([?&]{name}=)[^&]+", r"\1any", request)
+        self.equal("the request", step["request"], request)
         expected = step.get("headers", {})
         found = [(name, value) for name, value in arrived.fields if name in expected or name.lower() not in COMMON]
         self.equal("the names of fields", sorted(expected), sorted(name for name, _ in found))
         for name, value in found:
-            if name in expected:
+            if name in expected and "hmac" in expected[name]:
+                self.password(name, expected[name], value, dict(found))
+            elif name in expected:
                 self.value(name, expected[name], value)
         if "form" in step:
             pairs = urllib.parse.parse_qsl(arrived.body, keep_blank_values=True, strict_parsing=True)
@@ -183,6 +190,12 @@ class Comparison:
             self.token(what, expected["jwt"], token)
         elif expected != "any":
             self.equal(what, expected, found)
+
+    def password(self, what, expected, found, fields):
+        """A signature as the password of a user. In the message, names in braces stand for fields."""
+        message = expected["message"].format(**fields).encode()
+        password = hmac.new(expected["key"].encode(), message, expected["hmac"]).hexdigest()
+        self.equal(what, "Basic " + base64.b64encode(f"{expected['user']}:{password}".encode()).decode(), found)
 
     def token(self, what, expected, found):
         header, claims = (json.loads(decoded(part)) for part in found.split(".")[:2])

@@ -13,14 +13,18 @@ extension ConfigFields {
         return (scalar, node.span)
     }
 
-    package func string(_ key: String) -> String? {
+    /// - Parameter allowsLineBreaks: Whether it may have several lines, and tabs.
+    package func string(_ key: String, allowsLineBreaks: Bool = false) -> String? {
         context.recorder?.note(.string, for: key, of: path)
         guard let text = text(key) else { return nil }
         guard !text.isEmpty else {
             error(key, "must not be empty")
             return nil
         }
-        guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+        let isPlain = text.utf8.allSatisfy {
+            $0 >= 0x20 && $0 != 0x7F || allowsLineBreaks && [0x09, 0x0A, 0x0D].contains($0)
+        }
+        guard isPlain else {
             error(key, "must not contain control characters")
             return nil
         }

@@ -275,14 +275,26 @@ package enum TargetRewrite {
         without name: [UInt8]
     ) -> [UInt8] {
         guard head.query.count > 1 else { return [] }
+        return kept(bytes, head.query.lowerBound + 1..<head.query.upperBound, without: name)
+    }
+
+    /// Like ``keptQuery(of:_:without:)``.
+    ///
+    /// - Parameter query: Where it stands in `bytes`, without its question mark.
+    package static func kept(
+        _ bytes: borrowing Span<UInt8>,
+        _ query: Range<Int>,
+        without name: [UInt8]
+    ) -> [UInt8] {
+        guard !query.isEmpty else { return [] }
         let name = PercentEncoding.decodeLeniently(name.span, 0..<name.count, isForm: true)
         var kept: [UInt8] = []
-        kept.reserveCapacity(head.query.count)
+        kept.reserveCapacity(query.count + 1)
         var keptCount = 0
-        var start = head.query.lowerBound + 1
+        var start = query.lowerBound
         var separator = ampersand
-        for index in start...head.query.upperBound {
-            let isEnd = index == head.query.upperBound
+        for index in start...query.upperBound {
+            let isEnd = index == query.upperBound
             guard isEnd || bytes[index] == ampersand || bytes[index] == semicolon else { continue }
             let isCut = Self.name(bytes, start..<index) == name
             if !isCut {

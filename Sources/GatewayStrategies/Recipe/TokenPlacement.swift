@@ -3,7 +3,23 @@ import GatewayHTTP
 import GatewayTokens
 
 /// What a token looks like on a forwarded request, as `apply` says; `Authorization: Bearer` when it says nothing.
+///
+/// Also where a signature goes, and what is sent with it.
 struct TokenPlacement: Hashable, Sendable {
+    /// What is placed.
+    enum Subject: Hashable {
+        case token
+        /// `apply` has no default, and its other values are made for each request, too.
+        case signature
+
+        /// Its name in a template.
+        var name: String { self == .token ? TokenPlacement.token : HMACSigner.signature }
+
+        fileprivate var kinds: [String] {
+            self == .token ? ["header", "query", "cookie", "basic", "path"] : ["header", "query", "basic"]
+        }
+    }
+
     private enum Place: Hashable {
         case header(String, scheme: String?)
         case query(String)
@@ -21,16 +37,22 @@ struct TokenPlacement: Hashable, Sendable {
     /// The name of the token in a template.
     static let token = "token"
 
+    private let subject: Subject
     private var items: [Item] = []
     /// What `apply` says, in one spelling; nil when it says nothing.
     private let text: String?
 
-    /// - Parameter extras: What may stand in `value` beside the token.
-    init?(in fields: ConfigFields, extras: Set<String> = []) {
+    /// - Parameter extras: What may stand in `value` beside the token or the signature.
+    init?(in fields: ConfigFields, of subject: Subject = .token, extras: Set<String> = []) {
+        self.subject = subject
         text = fields.node("apply")?.canonicalText
-        let scope = TemplateScope(names: extras.union([Self.token]))
-        guard let value = try? Template("{{\(Self.token)}}") else { return nil }
+        let scope = TemplateScope(names: extras.union([subject.name]))
+        guard let value = try? Template("{{\(subject.name)}}") else { return nil }
         guard let node = fields.node("apply"), !node.isNull else {
+            guard subject == .token else {
+                fields.missing("apply")
+                return nil
+            }
             items = [Item(place: .header("Authorization", scheme: "Bearer"), value: value)]
             return
         }
@@ -44,7 +66,11 @@ struct TokenPlacement: Hashable, Sendable {
             blocks = [fields.fields("apply")]
         }
         for block in blocks {
-            guard let block, let place = Self.place(in: block, scope) else { continue }
+            guard let block else { continue }
+            guard let place = Self.place(of: subject, in: block, scope) else {
+                block.refuseUnknownKeys()
+                continue
+            }
             let own = scope.template("value", in: block)
             if case .path = place, block.has("value") { block.error("value", "\"path\" contains the token itself") }
             block.refuseUnknownKeys()
@@ -52,19 +78,20 @@ struct TokenPlacement: Hashable, Sendable {
         }
         refuseDoubles(in: fields)
         if items.isEmpty, fields.context.errorCount == errors { fields.error("apply", "is empty") }
-        if !items.contains(where: { $0.value.names.contains(Self.token) }), fields.context.errorCount == errors {
-            fields.error("apply", "the token itself is not applied")
+        if !items.contains(where: { $0.value.names.contains(subject.name) }), fields.context.errorCount == errors {
+            fields.error("apply", "the \(subject.name) itself is not applied")
         }
         guard fields.context.errorCount == errors else { return nil }
     }
 
-    private static func place(in fields: ConfigFields, _ scope: TemplateScope) -> Place? {
-        fields.explain(SharedMeanings.placement)
+    private static func place(of subject: Subject, in fields: ConfigFields, _ scope: TemplateScope) -> Place? {
+        fields.explain(subject == .token ? SharedMeanings.placement : SharedMeanings.signaturePlacement)
         fields.know("value", "scheme")
-        let kinds = ["header", "query", "cookie", "basic", "path"].filter { fields.has($0) }
+        let kinds = subject.kinds.filter { fields.has($0) }
         guard kinds.count == 1, let kind = kinds.first else {
             if !kinds.isEmpty || fields.unknownKeys.isEmpty {
-                fields.error("a token is applied to exactly one of header, query, cookie, basic and path")
+                let places = "\(subject.kinds.dropLast().joined(separator: ", ")) and \(subject.kinds.last ?? "")"
+                fields.error("a \(subject.name) is applied to exactly one of \(places)")
             }
             return nil
         }
@@ -89,6 +116,7 @@ struct TokenPlacement: Hashable, Sendable {
 
     private func refuseDoubles(in fields: ConfigFields) {
         var names: Set<String> = []
+        var parameters: Set<String> = []
         var (hasQuery, hasPath) = (false, false)
         for item in items {
             switch item.place {
@@ -99,7 +127,12 @@ struct TokenPlacement: Hashable, Sendable {
             case .cookie(let name):
                 guard !names.insert("cookie \(name)").inserted else { continue }
                 fields.error("apply", "the cookie \(name) is set twice")
-            case .query:
+            case .query(let name):
+                if subject == .signature {
+                    guard !parameters.insert(name).inserted else { continue }
+                    fields.error("apply", "the query parameter \(name) is set twice")
+                    continue
+                }
                 if hasQuery { fields.error("apply", "one query parameter at most") }
                 hasQuery = true
             case .path:
@@ -109,7 +142,12 @@ struct TokenPlacement: Hashable, Sendable {
         }
     }
 
-    func addInputs(to identity: inout GrantIdentity) { identity.add("apply", text) }
+    func addInputs(to identity: inout GrantIdentity) {
+        identity.add("apply", text)
+        // What a value is made of may be in a file, whose name stays when it changes.
+        guard subject == .signature else { return }
+        identity.add("apply.values", items.map(\.value.shown).joined(separator: "\n"))
+    }
 
     /// Why this token cannot be applied as it is; nil when it can.
     func obstacle(to token: TokenSet) -> String? {
@@ -138,12 +176,15 @@ struct TokenPlacement: Hashable, Sendable {
         token.extras.merging([Self.token: token.access]) { $1 }
     }
 
-    func injection(of token: TokenSet) -> Injection {
+    func injection(of token: TokenSet) -> Injection { injection(of: values(of: token)) }
+
+    /// What can be applied with these values. The others are left out: a stored token of an older configuration may lack what is
+    /// asked for now, and a signature is not there before the request is signed.
+    func injection(of values: [String: Secret]) -> Injection {
         var injection = Injection()
         var cookies: [String] = []
         for item in items {
-            // A stored token of an older configuration may lack what is asked for now: it is applied as far as it goes.
-            guard let value = try? item.value.filled(from: values(of: token)) else { continue }
+            guard let value = try? item.value.filled(from: values) else { continue }
             switch item.place {
             case .header(let name, let scheme):
                 let written = scheme.map { scheme in value.withValue { Secret("\(scheme) \($0)") } } ?? value
@@ -151,7 +192,7 @@ struct TokenPlacement: Hashable, Sendable {
             case .basic(let username):
                 injection.fields += Injection.basic(username: username, password: value).fields
             case .query(let name): injection.query = Injection.QueryParameter(name: name, value: value)
-            case .path(let path): injection.path = path.injected(values(of: token))
+            case .path(let path): injection.path = path.injected(values)
             case .cookie(let name): value.withValue { cookies.append("\(name)=\($0)") }
             }
         }
@@ -159,6 +200,47 @@ struct TokenPlacement: Hashable, Sendable {
             injection.fields.append(Injection.Field(name: "Cookie", value: Secret(cookies.joined(separator: "; "))))
         }
         return injection
+    }
+}
+
+/// What a signer asks.
+extension TokenPlacement {
+    /// All names in its values.
+    var names: Set<String> { Set(items.flatMap(\.value.names)) }
+
+    /// The names of the fields that it sets.
+    var fieldNames: [String] {
+        items.compactMap { item in
+            switch item.place {
+            case .header(let name, _): name
+            case .basic: "Authorization"
+            case .cookie, .query, .path: nil
+            }
+        }
+    }
+
+    /// The names of the query parameters that it sets.
+    var parameterNames: [String] {
+        items.compactMap { item in
+            guard case .query(let name) = item.place else { return nil }
+            return name
+        }
+    }
+
+    /// The query parameters that can be applied with these values, in the order of `apply`.
+    func parameters(of values: [String: Secret]) -> [Injection.QueryParameter] {
+        items.compactMap { item in
+            guard case .query(let name) = item.place, let value = try? item.value.filled(from: values) else {
+                return nil
+            }
+            return Injection.QueryParameter(name: name, value: value)
+        }
+    }
+
+    /// Whether each value fits into a header field when all names stand for text that does.
+    var fitsFields: Bool {
+        let sample = names.reduce(into: [:]) { $0[$1] = Secret("x") }
+        return items.allSatisfy { (try? $0.value.filled(from: sample).withValue(FieldSyntax.isValue)) ?? false }
     }
 }
 

@@ -168,4 +168,20 @@ enum SharedMeanings {
         "scheme": KeyMeaning("The word before the token in the header field, such as Bearer.", example: "Bearer"),
         "value": KeyMeaning("The string with the token in it.", default: "\"{{token}}\"", example: "\"{{token}}\""),
     ]
+
+    static let signaturePlacement: [String: KeyMeaning] = [
+        "header": KeyMeaning("The header field to set. The client's own is not forwarded.", example: "X-Signature"),
+        "query": KeyMeaning("The query parameter to set, at the end of the query.", example: "signature"),
+        "basic": KeyMeaning(
+            "Sends the value as the password of this user (RFC 7617).",
+            example: "my-key-id"
+        ),
+        "scheme": KeyMeaning("The word before the value in the header field.", example: "HMAC"),
+        "value": KeyMeaning(
+            "What is sent: {{signature}}, {{key_id}}, {{time}}, {{expires}}, {{nonce}}, {{body.sha256}} and other text. "
+                + "Parts without {{signature}} are set before the request is signed.",
+            default: "\"{{signature}}\"",
+            example: "\"keyId={{key_id}},signature={{signature}}\""
+        ),
+    ]
 }

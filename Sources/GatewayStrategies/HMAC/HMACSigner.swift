@@ -1,0 +1,174 @@
+import Crypto
+import GatewayHTTP
+import GatewayTokens
+
+/// Signs requests with a shared key: an HMAC (RFC 2104) over a message that the configuration describes.
+struct HMACSigner: RequestSigner {
+    enum Encoding: String, CaseIterable, Sendable {
+        case hex
+        case upperHex = "hex_upper"
+        case base64
+        case base64url
+
+        func text(of bytes: [UInt8]) -> String {
+            switch self {
+            case .hex: Hexadecimal.text(of: bytes)
+            case .upperHex: Hexadecimal.text(of: bytes).uppercased()
+            case .base64: Base64.encode(bytes)
+            case .base64url: Base64.encodeURL(bytes)
+            }
+        }
+    }
+
+    /// The message, compiled from its template.
+    struct Message: Sendable {
+        private enum Piece: Hashable {
+            case text([UInt8])
+            case value(SigningValue)
+        }
+
+        private let pieces: [Piece]
+
+        /// - Parameter template: Each of its names is that of a ``SigningValue``.
+        init(_ template: Template) {
+            pieces = template.parts.compactMap { part in
+                switch part {
+                case .text(let text): .text(Array(text.utf8))
+                case .name(let name): SigningValue(name).map { .value($0) }
+                }
+            }
+        }
+
+        var values: [SigningValue] {
+            pieces.compactMap { piece in
+                guard case .value(let value) = piece else { return nil }
+                return value
+            }
+        }
+
+        func bytes(for input: SigningInput) -> [UInt8] {
+            var bytes: [UInt8] = []
+            for piece in pieces {
+                switch piece {
+                case .text(let text): bytes += text
+                case .value(let value): input.append(value, to: &bytes)
+                }
+            }
+            return bytes
+        }
+    }
+
+    /// What the signature is called in `apply`.
+    static let signature = "signature"
+
+    let identity: GrantIdentity
+    let ownedFields: [String]
+    private let algorithm: HashAlgorithm
+    private let key: SymmetricKey
+    private let keyID: String
+    private let message: Message
+    private let encoding: Encoding
+    private let lifetime: Duration
+    private let placement: TokenPlacement
+    /// What is sent with the signature, by its name in `apply`.
+    private let sent: [String: SigningValue]
+    private let needsBody: Bool
+    private let needsForm: Bool
+
+    init(
+        identity: GrantIdentity,
+        algorithm: HashAlgorithm,
+        key: [UInt8],
+        keyID: String?,
+        message: Message,
+        encoding: Encoding,
+        lifetime: Duration,
+        placement: TokenPlacement
+    ) {
+        self.identity = identity
+        self.algorithm = algorithm
+        self.key = SymmetricKey(data: key)
+        self.keyID = keyID ?? ""
+        self.message = message
+        self.encoding = encoding
+        self.lifetime = lifetime
+        self.placement = placement
+        ownedFields = placement.fieldNames
+        sent = placement.names.reduce(into: [:]) { $0[$1] = SigningValue($1) }
+        let values = message.values + sent.values
+        needsBody = values.contains(where: \.isBody)
+        needsForm = values.contains(.parameters)
+    }
+
+    func demand(of request: SignableRequest) -> SigningDemand {
+        guard request.body != .none else { return .head }
+        return needsBody || needsForm && request.hasForm ? .wholeBody : .head
+    }
+
+    func sign(
+        _ request: SignableRequest,
+        _ content: borrowing Span<UInt8>
+    ) -> Result<RequestSignature, GatewayProblem> {
+        sign(request, content, nonce: Hexadecimal.random(bytes: 16))
+    }
+
+    func sign(
+        _ request: SignableRequest,
+        _ content: borrowing Span<UInt8>,
+        nonce: String
+    ) -> Result<RequestSignature, GatewayProblem> {
+        if case .streamed = request.body, demand(of: request) != .head {
+            let detail = "The request cannot be signed, because its body was not collected."
+            return .failure(GatewayProblem(.internalError, detail))
+        }
+        var values: [String: Secret] = [:]
+        var input = SigningInput(
+            request: request,
+            query: Self.query(of: request, without: placement.parameterNames),
+            body: Self.bytes(content),
+            nonce: nonce,
+            keyID: keyID,
+            lifetime: lifetime
+        )
+        for (name, value) in sent { values[name] = Secret(input.text(of: value)) }
+        // What is sent with the signature is part of the request that is signed.
+        input.fields = placement.injection(of: values).fields
+        let unsigned = placement.parameters(of: values)
+        for parameter in unsigned { Self.append(parameter, to: &input.query) }
+        let code = algorithm.authenticationCode(of: message.bytes(for: input), with: key)
+        values[Self.signature] = Secret(encoding.text(of: code))
+        var query = input.query
+        for parameter in placement.parameters(of: values) where !unsigned.contains(parameter) {
+            Self.append(parameter, to: &query)
+        }
+        return .success(
+            RequestSignature(
+                fields: placement.injection(of: values).fields,
+                query: placement.parameterNames.isEmpty ? nil : query
+            )
+        )
+    }
+
+    private static func bytes(_ content: borrowing Span<UInt8>) -> [UInt8] {
+        var bytes: [UInt8] = []
+        unsafe content.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
+        return bytes
+    }
+
+    /// What the client sent without the parameters that are set here: one of theirs may not stand beside ours.
+    private static func query(of request: SignableRequest, without names: [String]) -> [UInt8] {
+        var query = request.query ?? []
+        for name in names {
+            query = TargetRewrite.kept(query.span, 0..<query.count, without: PercentEncoding.bytes(of: name))
+            // What is kept ends with a separator.
+            if !query.isEmpty { query.removeLast() }
+        }
+        return query
+    }
+
+    private static func append(_ parameter: Injection.QueryParameter, to query: inout [UInt8]) {
+        if !query.isEmpty { query.append(UInt8(ascii: "&")) }
+        query += PercentEncoding.bytes(of: parameter.name) + [UInt8(ascii: "=")]
+        query += parameter.value.withValue { PercentEncoding.bytes(of: $0) }
+    }
+}

@@ -1,0 +1,233 @@
+import Crypto
+import GatewayHTTP
+import GatewayTokens
+
+/// A hash function of an HMAC (RFC 2104), or of a digest of the body.
+///
+/// MD5 and SHA-1 do not protect documents any more. APIs that still ask for them get what they ask for.
+enum HashAlgorithm: String, CaseIterable, Sendable {
+    case md5
+    case sha1
+    case sha256
+    case sha384
+    case sha512
+
+    func digest(of bytes: [UInt8]) -> [UInt8] {
+        switch self {
+        case .md5: Array(Insecure.MD5.hash(data: bytes))
+        case .sha1: Array(Insecure.SHA1.hash(data: bytes))
+        case .sha256: Array(SHA256.hash(data: bytes))
+        case .sha384: Array(SHA384.hash(data: bytes))
+        case .sha512: Array(SHA512.hash(data: bytes))
+        }
+    }
+
+    func authenticationCode(of message: [UInt8], with key: SymmetricKey) -> [UInt8] {
+        switch self {
+        case .md5: Array(HMAC<Insecure.MD5>.authenticationCode(for: message, using: key))
+        case .sha1: Array(HMAC<Insecure.SHA1>.authenticationCode(for: message, using: key))
+        case .sha256: Array(HMAC<SHA256>.authenticationCode(for: message, using: key))
+        case .sha384: Array(HMAC<SHA384>.authenticationCode(for: message, using: key))
+        case .sha512: Array(HMAC<SHA512>.authenticationCode(for: message, using: key))
+        }
+    }
+}
+
+/// What a name in double braces stands for, in a message that is signed and in what is sent with the signature.
+enum SigningValue: Hashable, Sendable {
+    enum TimeFormat: String, CaseIterable, Sendable {
+        /// Seconds since 1970.
+        case seconds = ""
+        /// Milliseconds since 1970.
+        case milliseconds = ".ms"
+        /// `2026-03-01T09:30:00Z`
+        case iso = ".iso"
+        /// `2026-03-01T09:30:00.250Z`
+        case isoMilliseconds = ".iso_ms"
+        /// `Sun, 01 Mar 2026 09:30:00 GMT` (RFC 9110 section 5.6.7).
+        case http = ".http"
+        /// `Sun, 01 Mar 2026 09:30:00 -0000` (RFC 5322 section 3.3), as Python writes it.
+        case mail = ".rfc2822"
+
+        func text(of time: UnixTime) -> String {
+            switch self {
+            case .seconds: String(time.milliseconds / 1000)
+            case .milliseconds: String(time.milliseconds)
+            case .iso: "\(time.rfc3339.dropLast(5))Z"
+            case .isoMilliseconds: time.rfc3339
+            case .http: time.httpDate
+            case .mail: "\(time.httpDate.dropLast(3))-0000"
+            }
+        }
+    }
+
+    case method
+    case lowercasedMethod
+    case host
+    /// The path, and the query with its question mark.
+    case target
+    case path
+    /// Without its question mark, as it is sent.
+    case query
+    /// The parameters of the query in the order of their names and values, each as it is sent.
+    case sortedQuery
+    /// The parameters of the query and of a form in the body, sorted and in one encoding.
+    case parameters
+    /// A header field, by its name in lower case.
+    case field(String)
+    case body
+    case digest(HashAlgorithm, isBase64: Bool)
+    case time(TimeFormat)
+    case expires(TimeFormat)
+    case nonce
+    case keyID
+
+    /// Those with a name of their own: all but header fields.
+    static let named: [String: SigningValue] = {
+        var named: [String: SigningValue] = [
+            "method": .method, "method.lower": .lowercasedMethod, "host": .host, "target": .target, "path": .path,
+            "query": .query, "query.sorted": .sortedQuery, "parameters": .parameters, "body": .body, "nonce": .nonce,
+            "key_id": .keyID,
+        ]
+        for format in TimeFormat.allCases {
+            named["time\(format.rawValue)"] = .time(format)
+            named["expires\(format.rawValue)"] = .expires(format)
+        }
+        for algorithm in HashAlgorithm.allCases {
+            named["body.\(algorithm.rawValue)"] = .digest(algorithm, isBase64: false)
+            named["body.\(algorithm.rawValue).base64"] = .digest(algorithm, isBase64: true)
+        }
+        return named
+    }()
+
+    /// The names of those that may be sent with a signature: the gateway writes them, so they fit into a header field.
+    static let sendable = Set(named.filter { $0.value.isSendable }.keys)
+
+    private static let fieldPrefix = "header."
+
+    /// - Parameter name: One of ``named``, or `header.` and the name of a header field.
+    init?(_ name: String) {
+        if let value = Self.named[name] {
+            self = value
+        } else if name.hasPrefix(Self.fieldPrefix) {
+            self = .field(name.dropFirst(Self.fieldPrefix.count).lowercased())
+        } else {
+            return nil
+        }
+    }
+
+    private var isSendable: Bool {
+        switch self {
+        case .digest, .time, .expires, .nonce, .keyID: true
+        default: false
+        }
+    }
+
+    var isBody: Bool {
+        switch self {
+        case .body, .digest: true
+        default: false
+        }
+    }
+}
+
+/// One request that is being signed.
+struct SigningInput {
+    let request: SignableRequest
+    /// The query that is sent, without the signature.
+    var query: [UInt8]
+    /// The fields that are sent with the signature, without those that hold it.
+    var fields: [Injection.Field] = []
+    let body: [UInt8]
+    let nonce: String
+    let keyID: String
+    let lifetime: Duration
+
+    func text(of value: SigningValue) -> String {
+        var bytes: [UInt8] = []
+        append(value, to: &bytes)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    func append(_ value: SigningValue, to bytes: inout [UInt8]) {
+        switch value {
+        case .method: bytes += request.method.utf8
+        case .lowercasedMethod: bytes += request.method.lowercased().utf8
+        case .host: bytes += request.host.utf8
+        case .target: bytes += query.isEmpty ? request.path : request.path + [UInt8(ascii: "?")] + query
+        case .path: bytes += request.path
+        case .query: bytes += query
+        case .sortedQuery: bytes += Parameters.sorted(query)
+        case .parameters: bytes += Parameters.canonical(of: isForm ? [query, body] : [query])
+        case .field(let name): append(field: name, to: &bytes)
+        case .body: bytes += body
+        case .digest(let algorithm, let isBase64):
+            let digest = algorithm.digest(of: body)
+            bytes += (isBase64 ? Base64.encode(digest) : Hexadecimal.text(of: digest)).utf8
+        case .time(let format): bytes += format.text(of: request.time).utf8
+        case .expires(let format): bytes += format.text(of: request.time + lifetime).utf8
+        case .nonce: bytes += nonce.utf8
+        case .keyID: bytes += keyID.utf8
+        }
+    }
+
+    private var isForm: Bool { request.hasForm }
+
+    /// The value that the upstream gets; several are joined with a comma (RFC 9110 section 5.3), and none is empty.
+    private func append(field name: String, to bytes: inout [UInt8]) {
+        let own = (fields + request.added).filter { $0.name.lowercased() == name }
+        let values =
+            own.isEmpty
+            ? request.fields.filter { $0.name == name && $0.isForwarded }.map(\.value)
+            : own.map { $0.value.withValue { Array($0.utf8) } }
+        bytes += values.joined(separator: ", ".utf8)
+    }
+}
+
+extension SignableRequest {
+    /// Whether the body is a form whose parameters can be read.
+    var hasForm: Bool {
+        values(of: "content-type").contains {
+            let type = $0.prefix { $0 != ";" }.lowercased()
+            return type.split(separator: " ").first == "application/x-www-form-urlencoded"
+        }
+    }
+}
+
+/// The parameters of a query or a form, in an order that both sides agree on.
+private enum Parameters {
+    private static let ampersand = UInt8(ascii: "&")
+    private static let equals = UInt8(ascii: "=")
+
+    /// Each parameter as it is, ordered by the bytes of name and value.
+    static func sorted(_ query: [UInt8]) -> [UInt8] { joined(pairs(of: query)) }
+
+    /// Each parameter decoded and encoded again, so that only letters, digits and `-._~` stay as they are (RFC 3986 section 2.3).
+    static func canonical(of queries: [[UInt8]]) -> [UInt8] {
+        joined(queries.flatMap(pairs).map { (encoded($0.name), encoded($0.value), true) })
+    }
+
+    private typealias Pair = (name: [UInt8], value: [UInt8], hasValue: Bool)
+
+    private static func pairs(of query: [UInt8]) -> [Pair] {
+        query.split(separator: ampersand).map { pair in
+            let name = pair.prefix { $0 != equals }
+            return (Array(name), Array(pair.dropFirst(name.count + 1)), name.count < pair.count)
+        }
+    }
+
+    private static func encoded(_ bytes: [UInt8]) -> [UInt8] {
+        let decoded = PercentEncoding.decodeLeniently(bytes.span, 0..<bytes.count, isForm: true)
+        return PercentEncoding.bytes(of: String(decoding: decoded, as: UTF8.self))
+    }
+
+    private static func joined(_ pairs: [Pair]) -> [UInt8] {
+        let sorted = pairs.sorted {
+            $0.name == $1.name
+                ? $0.value.lexicographicallyPrecedes($1.value) : $0.name.lexicographicallyPrecedes($1.name)
+        }
+        return Array(
+            sorted.map { $0.hasValue ? $0.name + [equals] + $0.value : $0.name }.joined(separator: [ampersand])
+        )
+    }
+}
