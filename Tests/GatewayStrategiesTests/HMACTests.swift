@@ -370,6 +370,7 @@ struct HMACTests {
         #expect(
             try problems([("message", "{{methd}}")]).first?.hasPrefix("message: nothing is named \"{{methd}}\"") == true
         )
+        #expect(try problems([("message", "{{header.}}")]).count == 1)
         #expect(try problems([("message", "{{header.host}}")]) == ["message: contains {{header.host}}: use {{host}}"])
         #expect(
             try problems([("message", "{{header.Content-Length}}")]) == [

@@ -111,7 +111,7 @@ struct HMACStrategy: AuthStrategy {
         let names = (try? Template(text))?.names ?? []
         var scope = TemplateScope(names: Set(SigningValue.named.keys).union(["header.NAME"]))
         for name in names {
-            guard case .field(let field)? = SigningValue(name) else { continue }
+            guard case .field(let field)? = SigningValue(name), !field.isEmpty else { continue }
             scope.names.insert(name)
             if field == "host" {
                 fields.error("message", "contains {{\(name)}}: use {{host}}")

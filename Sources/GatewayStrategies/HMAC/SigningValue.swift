@@ -158,7 +158,7 @@ struct SigningInput {
         case .path: bytes += request.path
         case .query: bytes += query
         case .sortedQuery: bytes += Parameters.sorted(query)
-        case .parameters: bytes += Parameters.canonical(of: isForm ? [query, body] : [query])
+        case .parameters: bytes += Parameters.canonical(of: request.hasForm ? [query, body] : [query])
         case .field(let name): append(field: name, to: &bytes)
         case .body: bytes += body
         case .digest(let algorithm, let isBase64):
@@ -170,8 +170,6 @@ struct SigningInput {
         case .keyID: bytes += keyID.utf8
         }
     }
-
-    private var isForm: Bool { request.hasForm }
 
     /// The value that the upstream gets; several are joined with a comma (RFC 9110 section 5.3), and none is empty.
     private func append(field name: String, to bytes: inout [UInt8]) {
