@@ -20,6 +20,8 @@ static const unsigned char presets[] = {
     ,
 #embed "presets/auth0.yaml"
     ,
+#embed "presets/aws.yaml"
+    ,
 #embed "presets/azure-openai.yaml"
     ,
 #embed "presets/binance.yaml"

@@ -4,6 +4,7 @@ extension StrategyCatalog {
     /// Every strategy the gateway ships with, in alphabetical order of `kind`.
     package static let builtIn = StrategyCatalog(
         [
+            AWSSignatureStrategy.self,
             BasicStrategy.self,
             BearerStrategy.self,
             BoxCCGStrategy.self,

@@ -1,8 +1,8 @@
 """Golden files of what leaves the gateway for a preset (acceptance/presets/wire), and a server that refuses anything else.
 
 A file has the parameters (`with`), variables (`environment`), `files` and `programs` of the preset, its `login` where a person has to
-log in, and `exchanges`: what a client sends to a route, and the requests that leave the gateway for it, in order. A value of `any` is
-not compared, also in the query of a request.
+log in, and `exchanges`: what a client sends to a route, with which `headers` where a dummy will not do, and the requests that leave the
+gateway for it, in order. A value of `any` is not compared, also in the query of a request.
 """
 
 import base64

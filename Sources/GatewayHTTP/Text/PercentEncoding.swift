@@ -89,6 +89,11 @@ package enum PercentEncoding {
         }
     }
 
+    /// Appends one byte, encoded unless it is an unreserved character.
+    package static func append(_ byte: UInt8, to bytes: inout [UInt8]) {
+        if isUnreserved(byte) { bytes.append(byte) } else { append(escapeOf: byte, to: &bytes) }
+    }
+
     private static func isUnreserved(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: true

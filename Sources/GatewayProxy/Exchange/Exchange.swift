@@ -496,7 +496,7 @@ package enum ExchangeStep: Hashable, Sendable {
     ///
     /// - Parameter isFresh: Whether it must be a new connection.
     case connect(isFresh: Bool)
-    /// Take the body from the client before there is a connection.
+    /// Take the body from the client before there is a connection. A response that was held back is dropped first.
     ///
     /// - Parameter invites: The client waits for 100 (Continue), and gets it from the gateway.
     case collect(invites: Bool)

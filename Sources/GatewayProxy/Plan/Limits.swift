@@ -70,7 +70,10 @@ extension Limits {
         )
         .means("Maximum size of a request body. A larger one gets 413.")
         $0("replay_body_bytes", \.replayBodyBytes, .bytes(0...(16 << 20)), example: "1MiB")
-            .means("How much of a request body is kept, so that the request can be replayed after a 401.")
+            .means(
+                "How much of a request body is kept, so that the request can be replayed after a 401, or signed as a "
+                    + "whole."
+            )
         // One head has at most 1 MiB.
         $0("head_memory", \.headMemory, .bytes((1 << 20)...(1 << 36)), example: "128MiB")
             .means("Maximum memory for all incomplete request heads. At the limit, the oldest request gets 408.")

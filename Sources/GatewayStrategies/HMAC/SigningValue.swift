@@ -216,7 +216,9 @@ private enum Parameters {
 
     private static func encoded(_ bytes: [UInt8]) -> [UInt8] {
         let decoded = PercentEncoding.decodeLeniently(bytes.span, 0..<bytes.count, isForm: true)
-        return PercentEncoding.bytes(of: String(decoding: decoded, as: UTF8.self))
+        var encoded: [UInt8] = []
+        for byte in decoded { PercentEncoding.append(byte, to: &encoded) }
+        return encoded
     }
 
     private static func joined(_ pairs: [Pair]) -> [UInt8] {

@@ -1,0 +1,60 @@
+/// What the name of an AWS host says about service and region (docs.aws.amazon.com/general/latest/gr/rande.html).
+struct AWSEndpoint: Hashable, Sendable {
+    /// The name that signatures have for the service; nil if the host does not say it.
+    private(set) var service: String?
+    private(set) var region: String?
+    /// The host serves more than one region: ``region`` is only the usual one.
+    private(set) var isGlobal = false
+
+    private static let suffixes = [".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".on.aws"]
+
+    /// The first labels of hosts whose service has another name in signatures. Other differences are for the key `service`.
+    private static let signingNames = [
+        "bedrock-agent": "bedrock", "bedrock-agent-runtime": "bedrock", "bedrock-data-automation": "bedrock",
+        "bedrock-data-automation-runtime": "bedrock", "bedrock-runtime": "bedrock", "email": "ses",
+        "lambda-url": "lambda", "s3-accesspoint": "s3", "s3-control": "s3",
+    ]
+
+    /// - Parameter authority: May have a port.
+    init(_ authority: String) {
+        let host = authority.prefix { $0 != ":" }.lowercased()
+        guard let suffix = Self.suffixes.first(where: { host.hasSuffix($0) }) else { return }
+        var labels = host.dropLast(suffix.count).split(separator: ".").map(String.init)
+        // An endpoint of a VPC, and one that has IPv6.
+        if labels.last == "vpce" { labels.removeLast() }
+        labels.removeAll { $0 == "dualstack" }
+        guard let last = labels.last else { return }
+        if Self.isRegion(last) {
+            // `sqs.eu-west-1`
+            region = last
+            service = labels.dropLast().last.map(Self.signingName)
+        } else if labels.count > 1, Self.isRegion(labels[labels.count - 2]) {
+            // `domain.eu-west-1.es`
+            region = labels[labels.count - 2]
+            service = Self.signingName(last)
+        } else if last.hasPrefix("s3-"), Self.isRegion(String(last.dropFirst(3))) {
+            // `bucket.s3-eu-west-1`
+            region = String(last.dropFirst(3))
+            service = "s3"
+        } else {
+            // `sts`, `bucket.s3`
+            (region, isGlobal) = ("us-east-1", true)
+            service = Self.signingName(last)
+        }
+    }
+
+    private static func signingName(_ label: String) -> String {
+        let label = label.hasSuffix("-fips") ? String(label.dropLast(5)) : label
+        return signingNames[label] ?? (label.hasPrefix("s3express-") ? "s3express" : label)
+    }
+
+    /// `eu-west-1`, `us-gov-east-1`
+    private static func isRegion(_ label: String) -> Bool {
+        let parts = label.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count > 2, let first = parts.first, let last = parts.last else { return false }
+        let areLetters = parts.dropLast().allSatisfy { part in
+            !part.isEmpty && part.utf8.allSatisfy { (0x61...0x7A).contains($0) }
+        }
+        return (2...4).contains(first.count) && areLetters && last.count == 1 && last.first?.isNumber ?? false
+    }
+}

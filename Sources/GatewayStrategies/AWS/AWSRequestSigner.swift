@@ -1,0 +1,370 @@
+import GatewayHTTP
+import GatewayTokens
+
+/// Decides for what and how a request to AWS is signed.
+///
+/// Clients that sign with keys of their own, which need not be valid, say by that for which region and service. What they sign is
+/// not verified: it gives no rights.
+struct AWSRequestSigner: RequestSigner {
+    struct Keys: Sendable {
+        let id: String
+        let secret: Secret
+        let token: Secret?
+    }
+
+    let keys: Keys
+    /// Those that requests may be signed for; empty for all.
+    let regions: [String]
+    let services: [String]
+
+    var identity: GrantIdentity {
+        var identity = GrantIdentity(strategy: AWSSignatureStrategy.kind, subject: nil)
+        identity.add("access_key_id", keys.id)
+        identity.add("secret_access_key", secret: keys.secret)
+        identity.add("session_token", secret: keys.token)
+        identity.add("region", regions.joined(separator: ","))
+        identity.add("service", services.joined(separator: ","))
+        return identity
+    }
+
+    let ownedFields = ["Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-SHA256"]
+    var usualFields: [String] {
+        ["Authorization", "X-Amz-Date"] + (keys.token == nil ? [] : ["X-Amz-Security-Token"])
+    }
+
+    func demand(of request: SignableRequest) -> SigningDemand {
+        do throws(GatewayProblem) {
+            let plan = try plan(for: request)
+            guard case .hash = plan.payload, case .streamed = request.body else { return .head }
+            return .wholeBody
+        } catch {
+            return .refused(error)
+        }
+    }
+
+    func sign(
+        _ request: SignableRequest,
+        _ content: borrowing Span<UInt8>
+    ) -> Result<RequestSignature, GatewayProblem> {
+        do throws(GatewayProblem) {
+            let plan = try plan(for: request)
+            switch plan.payload {
+            case .literal(let text): return .success(signature(of: request, by: plan, payload: text))
+            case .hash:
+                guard request.body == .whole else {
+                    return .failure(GatewayProblem(.internalError, "A body was to be signed that is not there."))
+                }
+                return .success(signature(of: request, by: plan, payload: SignatureV4.hash(content)))
+            }
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    // MARK: Signature
+
+    private func signature(of request: SignableRequest, by plan: Plan, payload: String) -> RequestSignature {
+        let time = SignatureV4.timestamp(request.time)
+        let scope = SignatureV4.Scope(date: String(time.prefix(8)), region: plan.region, service: plan.service)
+        var fields = [Injection.Field(name: "X-Amz-Date", value: Secret(time))]
+        if let token = keys.token { fields.append(Injection.Field(name: "X-Amz-Security-Token", value: token)) }
+        if plan.sendsPayloadHash {
+            fields.append(Injection.Field(name: "X-Amz-Content-SHA256", value: Secret(payload)))
+        }
+        let query = plan.query ?? request.query
+        let signed = SignatureV4.Request(
+            method: request.method,
+            path: request.path,
+            query: query ?? [],
+            fields: Self.signedFields(of: request, adding: fields),
+            payload: payload,
+            pathRule: plan.isS3 ? .s3 : .standard
+        )
+        let text = SignatureV4.stringToSign(signed.canonical, at: time, scope)
+        let signature = SignatureV4.signature(of: text, scope, key: keys.secret)
+        let value =
+            "\(SignatureV4.algorithm) Credential=\(keys.id)/\(scope.text), SignedHeaders=\(signed.signedNames), "
+            + "Signature=\(signature)"
+        fields.append(Injection.Field(name: "Authorization", value: Secret(value)))
+        return RequestSignature(fields: fields, query: plan.query)
+    }
+
+    /// `Host`, `Content-Type`, `Content-MD5`, and everything that begins with `x-amz-`, which AWS wants signed if it is sent. What a
+    /// proxy on the way may change is not signed.
+    private static func signedFields(
+        of request: SignableRequest,
+        adding own: [Injection.Field]
+    ) -> [SignatureV4.Field] {
+        let sent =
+            request.fields.lazy.filter(\.isForwarded).map { SignatureV4.Field(name: $0.name, value: $0.value) }
+            + (request.added + own).map { field in
+                SignatureV4.Field(name: field.name.lowercased(), value: field.value.withValue { Array($0.utf8) })
+            }
+        let host = SignatureV4.Field(name: "host", value: Array(request.host.utf8))
+        return [host] + sent.filter { $0.name.hasPrefix("x-amz-") || alsoSigned.contains($0.name) }
+    }
+
+    private static let alsoSigned: Set<String> = ["content-md5", "content-type"]
+
+    // MARK: Plan
+
+    private enum Payload {
+        case literal(String)
+        /// The hash of the body.
+        case hash
+    }
+
+    /// What is decided before anything is computed.
+    private struct Plan {
+        let region: String
+        let service: String
+        let payload: Payload
+        let sendsPayloadHash: Bool
+        /// nil if the client's query stays.
+        let query: [UInt8]?
+
+        var isS3: Bool { AWSRequestSigner.isS3(service) }
+    }
+
+    private static func isS3(_ service: String) -> Bool {
+        service == "s3" || service == "s3express" || service == "s3-object-lambda" || service == "s3-outposts"
+    }
+
+    /// Whether a text can be a region or a service in a scope.
+    static func isScopePart(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { $0.isScopeCharacter }
+    }
+
+    private func plan(for request: SignableRequest) throws(GatewayProblem) -> Plan {
+        let asked = try ClientSignature(of: request)
+        let host = AWSEndpoint(request.host)
+        let region = try choose("region", regions, asked?.region, host.region, at: request.host)
+        if let own = host.region, !host.isGlobal, own != region {
+            throw Self.forbidden(
+                "\(request.host) is in the region \(own), and the request would be signed for \(region)."
+            )
+        }
+        let service = try choose("service", services, asked?.service, host.service, at: request.host)
+        if services.isEmpty, let own = host.service, own != service {
+            throw Self.forbidden(
+                "\(request.host) belongs to the service \(own), and the request would be signed for \(service)."
+                    + " If it is right, write service: \(service) into the credential."
+            )
+        }
+        let declared = try declaredPayload(request, asked)
+        return Plan(
+            region: region,
+            service: service,
+            payload: try payload(of: request, declared: declared, isS3: Self.isS3(service)),
+            sendsPayloadHash: declared != nil || Self.isS3(service),
+            query: asked?.query
+        )
+    }
+
+    /// - Parameters:
+    ///   - allowed: The key of the configuration.
+    ///   - asked: What the client signed for.
+    ///   - host: What the host says.
+    private func choose(
+        _ key: String,
+        _ allowed: [String],
+        _ asked: String?,
+        _ host: String?,
+        at authority: String
+    ) throws(GatewayProblem) -> String {
+        let fixed = allowed.count == 1 ? allowed.first : nil
+        guard let chosen = asked ?? fixed ?? host else {
+            throw GatewayProblem(
+                .requestRefused,
+                "Nothing says for which \(key) the request is to be signed, and \(authority) does not tell: write \(key) into"
+                    + " the credential, or let the client sign with keys of its own, which need not be valid."
+            )
+        }
+        guard allowed.isEmpty || allowed.contains(chosen) else {
+            throw Self.forbidden(
+                "The request would be signed for the \(key) \(chosen), and the credential is for"
+                    + " \(allowed.joined(separator: ", ")) (\(key))."
+            )
+        }
+        return chosen
+    }
+
+    private static func forbidden(_ detail: String) -> GatewayProblem { GatewayProblem(.routeForbidden, detail) }
+
+    // MARK: Body
+
+    /// `x-amz-content-sha256` of the client; in the query of a presigned request, too.
+    private func declaredPayload(
+        _ request: SignableRequest,
+        _ asked: ClientSignature?
+    ) throws(GatewayProblem) -> String? {
+        let declared = request.values(of: "x-amz-content-sha256") + (asked?.payload.map { [$0] } ?? [])
+        guard declared.count < 2 else {
+            throw GatewayProblem(.requestRefused, "The request has more than one x-amz-content-sha256.")
+        }
+        return declared.first
+    }
+
+    /// What is signed for the body (docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html).
+    private func payload(
+        of request: SignableRequest,
+        declared: String?,
+        isS3: Bool
+    ) throws(GatewayProblem) -> Payload {
+        switch declared {
+        case "UNSIGNED-PAYLOAD"?, "STREAMING-UNSIGNED-PAYLOAD-TRAILER"?:
+            guard request.isTLS else {
+                throw GatewayProblem(
+                    .requestRefused,
+                    "A body that is not signed is sent over TLS only, and the upstream is http://: send its hash in"
+                        + " x-amz-content-sha256."
+                )
+            }
+            return .literal(declared ?? "")
+        case let text? where text.utf8.count == 64 && text.utf8.allSatisfy { $0.hexValue != nil }:
+            // The service verifies it.
+            return .literal(text)
+        case let text? where text.hasPrefix("STREAMING-"):
+            throw GatewayProblem(
+                .requestRefused,
+                "The gateway does not sign the chunks of a body. Send x-amz-content-sha256 with the hash of the body,"
+                    + " UNSIGNED-PAYLOAD, or STREAMING-UNSIGNED-PAYLOAD-TRAILER."
+            )
+        case .some:
+            throw GatewayProblem(
+                .requestRefused,
+                "x-amz-content-sha256 is neither a SHA-256 in hexadecimal nor UNSIGNED-PAYLOAD."
+            )
+        case nil:
+            if request.body == .none { return .literal(SignatureV4.emptyHash) }
+            return isS3 && request.isTLS ? .literal("UNSIGNED-PAYLOAD") : .hash
+        }
+    }
+}
+
+/// What the signature of a client asks for. It is read from `Authorization`, or from the query of a presigned request.
+private struct ClientSignature {
+    let region: String
+    let service: String
+    /// Of a presigned request, without what belongs to its signature.
+    private(set) var query: [UInt8]?
+    /// The `X-Amz-Content-Sha256` of a presigned request.
+    private(set) var payload: String?
+
+    private static let signature = Set(
+        [
+            "x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-expires",
+            "x-amz-security-token", "x-amz-signature", "x-amz-signedheaders",
+        ]
+    )
+    /// AWS takes a request that is dated so far ahead.
+    private static let tolerance = Duration.seconds(15 * 60)
+    private static let maximumLifetime = 604_800
+
+    /// nil for a request that is not signed.
+    init?(of request: SignableRequest) throws(GatewayProblem) {
+        let inFields = request.values(of: "authorization").filter { $0.hasPrefix("AWS4-") }
+        let parameters = Self.parameters(of: request.query ?? [])
+        let isPresigned = parameters.contains { $0.name == "x-amz-signature" || $0.name == "x-amz-algorithm" }
+        guard !inFields.isEmpty || isPresigned else { return nil }
+        guard inFields.count + (isPresigned ? 1 : 0) == 1 else {
+            throw GatewayProblem(.requestRefused, "The request has more than one signature.")
+        }
+        guard isPresigned else {
+            let words = (inFields.first ?? "").split { $0 == " " || $0 == "," }
+            let credential = words.dropFirst().first { $0.hasPrefix("Credential=") }?.dropFirst("Credential=".count)
+            (region, service) = try Self.scope(String(words.first ?? ""), credential.map(String.init))
+            return
+        }
+        var values: [String: String] = [:]
+        for parameter in parameters where Self.signature.contains(parameter.name) {
+            guard values.updateValue(parameter.value, forKey: parameter.name) == nil else {
+                throw GatewayProblem(.requestRefused, "The request has \(parameter.name) more than once in its query.")
+            }
+        }
+        (region, service) = try Self.scope(values["x-amz-algorithm"] ?? "", values["x-amz-credential"])
+        try Self.checkTime(values["x-amz-date"], values["x-amz-expires"], at: request.time)
+        payload = values["x-amz-content-sha256"]
+        let kept = parameters.filter { !Self.signature.contains($0.name) }.map(\.bytes)
+        query = Array(kept.joined(separator: [0x26]))
+    }
+
+    private static func parameters(of query: [UInt8]) -> [(name: String, value: String, bytes: ArraySlice<UInt8>)] {
+        query.split(separator: 0x26, omittingEmptySubsequences: false).map { pair in
+            let name = pair.prefix { $0 != 0x3D }
+            let value = SignatureV4.decoded(pair.dropFirst(name.count + 1))
+            return (
+                String(decoding: SignatureV4.decoded(name), as: UTF8.self).lowercased(),
+                String(decoding: value, as: UTF8.self), pair
+            )
+        }
+    }
+
+    /// - Parameter credential: `AKIDEXAMPLE/20150830/us-east-1/s3/aws4_request`; the ID may have slashes.
+    private static func scope(
+        _ algorithm: String,
+        _ credential: String?
+    ) throws(GatewayProblem) -> (region: String, service: String) {
+        guard algorithm == SignatureV4.algorithm else {
+            throw GatewayProblem(
+                .requestRefused,
+                "The client signed with another algorithm than \(SignatureV4.algorithm), which is the only one here."
+            )
+        }
+        let parts = (credential ?? "").split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count >= 5, parts[parts.count - 1] == "aws4_request",
+            AWSRequestSigner.isScopePart(parts[parts.count - 3]), AWSRequestSigner.isScopePart(parts[parts.count - 2])
+        else {
+            throw GatewayProblem(
+                .requestRefused,
+                "The client's signature has no valid Credential (KEY/DATE/REGION/SERVICE/aws4_request)."
+            )
+        }
+        return (parts[parts.count - 3], parts[parts.count - 2])
+    }
+
+    /// A URL is given away for a time, which holds although its signature is replaced.
+    private static func checkTime(
+        _ date: String?,
+        _ lifetime: String?,
+        at now: UnixTime
+    ) throws(GatewayProblem) {
+        guard let date = date.flatMap(time), let lifetime, let seconds = Int(lifetime),
+            (0...maximumLifetime).contains(seconds)
+        else {
+            throw GatewayProblem(
+                .requestRefused,
+                "The presigned URL has no valid X-Amz-Date and X-Amz-Expires (at most \(maximumLifetime) seconds)."
+            )
+        }
+        guard now < date + .seconds(seconds) else {
+            throw GatewayProblem(.routeForbidden, "The presigned URL has expired; make a new one.")
+        }
+        guard date < now + tolerance else {
+            throw GatewayProblem(
+                .routeForbidden,
+                "The presigned URL is dated more than 15 minutes ahead; set the clock of the client that made it."
+            )
+        }
+    }
+
+    /// `20150830T123600Z`
+    private static func time(_ text: String) -> UnixTime? {
+        let digits = Array(text.utf8)
+        guard digits.count == 16, digits.allSatisfy({ $0 < 0x80 }) else { return nil }
+        func part(_ range: Range<Int>) -> String { String(decoding: digits[range], as: UTF8.self) }
+        let date = "\(part(0..<4))-\(part(4..<6))-\(part(6..<8))"
+        return UnixTime(
+            rfc3339: "\(date)\(part(8..<9))\(part(9..<11)):\(part(11..<13)):\(part(13..<15))\(part(15..<16))"
+        )
+    }
+}
+
+extension UInt8 {
+    fileprivate var isScopeCharacter: Bool {
+        switch self {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,164 @@
+import Crypto
+import GatewayHTTP
+
+/// The arithmetic of AWS Signature Version 4: canonical request, string to sign, key and signature.
+///
+/// Source: docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html.
+enum SignatureV4 {
+    static let algorithm = "AWS4-HMAC-SHA256"
+    /// The hash of a request without a body.
+    static let emptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+    /// What a signature is valid for.
+    struct Scope: Hashable, Sendable {
+        /// `20150830`
+        let date: String
+        let region: String
+        let service: String
+
+        var text: String { "\(date)/\(region)/\(service)/aws4_request" }
+    }
+
+    /// How a service makes the canonical path.
+    struct PathRule: Hashable, Sendable {
+        /// Dot segments and empty segments are removed (RFC 3986 section 5.2.4).
+        var normalizes: Bool
+        /// The path is encoded once more than it is sent.
+        var encodesTwice: Bool
+
+        static let standard = PathRule(normalizes: true, encodesTwice: true)
+        /// S3 takes keys as they are: `a//b` and `a/../b` are names of objects.
+        static let s3 = PathRule(normalizes: false, encodesTwice: false)
+    }
+
+    struct Field: Sendable {
+        /// In lower case.
+        let name: String
+        let value: [UInt8]
+    }
+
+    /// What is signed of a request.
+    struct Request: Sendable {
+        let method: String
+        let path: [UInt8]
+        /// Without its `?`.
+        let query: [UInt8]
+        /// In the order in which they are sent.
+        let fields: [Field]
+        /// The hash of the body in hexadecimal, or what stands for it.
+        let payload: String
+        let pathRule: PathRule
+
+        /// `host;x-amz-date`
+        var signedNames: String { grouped.map(\.name).joined(separator: ";") }
+
+        var canonical: [UInt8] {
+            var bytes = Array("\(method)\n".utf8)
+            bytes += SignatureV4.canonicalPath(path, pathRule)
+            bytes.append(newline)
+            bytes += SignatureV4.canonicalQuery(query)
+            bytes.append(newline)
+            for field in grouped {
+                bytes += Array("\(field.name):".utf8) + field.value
+                bytes.append(newline)
+            }
+            bytes += Array("\n\(signedNames)\n\(payload)".utf8)
+            return bytes
+        }
+
+        /// One for each name, sorted. Fields of one name are joined in the order in which they are sent.
+        private var grouped: [Field] {
+            Dictionary(grouping: fields, by: \.name).sorted { $0.key < $1.key }.map { name, fields in
+                Field(name: name, value: Array(fields.map { SignatureV4.trimmed($0.value) }.joined(separator: [0x2C])))
+            }
+        }
+    }
+
+    static func stringToSign(_ canonical: [UInt8], at time: String, _ scope: Scope) -> String {
+        "\(algorithm)\n\(time)\n\(scope.text)\n\(Hexadecimal.text(of: SHA256.hash(data: canonical)))"
+    }
+
+    /// - Parameter key: The secret access key.
+    static func signature(of text: String, _ scope: Scope, key: Secret) -> String {
+        var code = key.withValue { Array("AWS4\($0)".utf8) }
+        for part in [scope.date, scope.region, scope.service, "aws4_request", text] {
+            code = Array(
+                HMAC<SHA256>.authenticationCode(for: Array(part.utf8), using: SymmetricKey(data: code))
+            )
+        }
+        return Hexadecimal.text(of: code)
+    }
+
+    /// The hash of a body.
+    static func hash(_ content: borrowing Span<UInt8>) -> String {
+        var hash = SHA256()
+        // The bytes are only read, while they are borrowed.
+        unsafe content.bytes.withUnsafeBytes { unsafe hash.update(bufferPointer: $0) }
+        return Hexadecimal.text(of: hash.finalize())
+    }
+
+    /// `20150830T123600Z`
+    static func timestamp(_ time: UnixTime) -> String {
+        "\(time.rfc3339.prefix { $0 != "." }.filter { $0 != "-" && $0 != ":" })Z"
+    }
+
+    // MARK: Canonical forms
+
+    private static let newline: UInt8 = 0x0A
+    private static let slash: UInt8 = 0x2F
+
+    static func canonicalPath(_ path: [UInt8], _ rule: PathRule) -> [UInt8] {
+        let path = rule.normalizes ? normalized(path) : path
+        guard !path.isEmpty else { return [slash] }
+        // A server that does not encode twice decodes the path and encodes it in its own way.
+        return encoded(rule.encodesTwice ? path : decoded(path[...]), keeping: slash)
+    }
+
+    private static func normalized(_ path: [UInt8]) -> [UInt8] {
+        var kept: [ArraySlice<UInt8>] = []
+        let segments = path.split(separator: slash, omittingEmptySubsequences: true)
+        for segment in segments {
+            switch segment.count {
+            case 1 where segment.first == 0x2E: break
+            case 2 where segment.allSatisfy { $0 == 0x2E }: _ = kept.popLast()
+            default: kept.append(segment)
+            }
+        }
+        let isFolder = path.last == slash || path.suffix(2) == [slash, 0x2E] || path.suffix(3) == [slash, 0x2E, 0x2E]
+        return [slash] + kept.joined(separator: [slash]) + (isFolder && !kept.isEmpty ? [slash] : [])
+    }
+
+    /// Names and values are decoded and encoded as AWS does it, and sorted. `+` is read as a space, as servers read it.
+    static func canonicalQuery(_ query: [UInt8]) -> [UInt8] {
+        let pairs = query.split(separator: 0x26, omittingEmptySubsequences: true).map { pair in
+            let name = pair.prefix { $0 != 0x3D }
+            let value = pair.dropFirst(name.count + 1)
+            return (name: encoded(decoded(name, isForm: true)), value: encoded(decoded(value, isForm: true)))
+        }
+        let sorted = pairs.sorted { one, other in
+            one.name == other.name
+                ? one.value.lexicographicallyPrecedes(other.value) : one.name.lexicographicallyPrecedes(other.name)
+        }
+        return Array(sorted.map { $0.name + [0x3D] + $0.value }.joined(separator: [0x26]))
+    }
+
+    /// Without the whitespace around it, and with one space for each run of them.
+    private static func trimmed(_ value: [UInt8]) -> [UInt8] {
+        let words = value.split(omittingEmptySubsequences: true) { $0 == 0x20 || $0 == 0x09 }
+        return Array(words.joined(separator: [0x20]))
+    }
+
+    static func decoded(_ text: ArraySlice<UInt8>, isForm: Bool = false) -> [UInt8] {
+        let text = Array(text)
+        return PercentEncoding.decodeLeniently(text.span, text.indices, isForm: isForm)
+    }
+
+    private static func encoded(_ text: [UInt8], keeping kept: UInt8? = nil) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count)
+        for byte in text {
+            if byte == kept { bytes.append(byte) } else { PercentEncoding.append(byte, to: &bytes) }
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,262 @@
+import GatewayHTTP
+import GatewayTesting
+import GatewayTokens
+import Testing
+
+@testable import GatewayStrategies
+
+@Suite("AWS: what is signed, for whom and for how long", .timeLimit(.minutes(5)))
+struct AWSRequestSignerTests {
+    private static let time = UnixTime(rfc3339: "2026-03-01T09:30:00Z") ?? UnixTime(seconds: 0)
+    private static let hash = "9095672bbd1f56dfc5b65f3e153adc8731a4a654192329106275f4c7b24d0b6e"
+
+    private func signer(_ more: KeyValuePairs<String, FixtureNode> = [:]) throws -> any RequestSigner {
+        let keys: [(String, FixtureNode)] = [("access_key_id", "AKIDEXAMPLE"), ("secret_access_key", "canary-key")]
+        let block = FixtureNode.mapping(keys + more.map { ($0.key, $0.value) })
+        guard case .signed(let signer) = try decode("aws_sigv4", block).behavior else { throw WrongKind() }
+        return signer
+    }
+
+    private func request(
+        _ method: String = "GET",
+        _ target: String = "/bucket/key",
+        host: String = "s3.eu-central-1.amazonaws.com",
+        isTLS: Bool = true,
+        _ fields: [(String, String)] = [],
+        dropped: [(String, String)] = [],
+        body: SignableRequest.Body = .none
+    ) -> SignableRequest {
+        let parts = target.split(separator: "?", maxSplits: 1).map { Array($0.utf8) }
+        return SignableRequest(
+            method: method,
+            path: parts[0],
+            query: parts.count > 1 ? parts[1] : nil,
+            isTLS: isTLS,
+            host: host,
+            fields: fields.map { .init(name: $0.0, value: Array($0.1.utf8), isForwarded: true) }
+                + dropped.map { .init(name: $0.0, value: Array($0.1.utf8), isForwarded: false) },
+            added: [],
+            body: body,
+            time: Self.time
+        )
+    }
+
+    private func signature(_ request: SignableRequest, by signer: any RequestSigner, _ body: String = "") throws
+        -> RequestSignature
+    {
+        try signer.sign(request, Array(body.utf8).span).get()
+    }
+
+    private func value(_ name: String, _ signature: RequestSignature) -> String? {
+        signature.fields.first { $0.name == name }?.value.text
+    }
+
+    private func asked(_ region: String, _ service: String) -> [(String, String)] {
+        let credential = "Credential=anything/20260301/\(region)/\(service)/aws4_request"
+        return [("authorization", "AWS4-HMAC-SHA256 \(credential), SignedHeaders=host, Signature=00")]
+    }
+
+    private func refusal(_ request: SignableRequest, _ signer: any RequestSigner) -> GatewayProblem? {
+        guard case .refused(let problem) = signer.demand(of: request) else { return nil }
+        return problem
+    }
+
+    // MARK: Fields
+
+    @Test func whatIsSentAndSigned() throws {
+        let signer = try signer(["session_token": "canary-token"])
+        let signature = try signature(
+            request(
+                "GET",
+                "/bucket/key",
+                [("accept", "*/*"), ("content-type", "text/plain"), ("x-amz-meta-a", "1"), ("x-amzn-trace-id", "t")],
+                dropped: [("x-amz-date", "old"), ("x-amz-meta-b", "2")]
+            ),
+            by: signer
+        )
+        #expect(value("X-Amz-Date", signature) == "20260301T093000Z")
+        #expect(value("X-Amz-Security-Token", signature) == "canary-token")
+        #expect(value("X-Amz-Content-SHA256", signature) == SignatureV4.emptyHash)
+        let authorization = try #require(value("Authorization", signature))
+        let scope = "AKIDEXAMPLE/20260301/eu-central-1/s3/aws4_request"
+        let names = "content-type;host;x-amz-content-sha256;x-amz-date;x-amz-meta-a;x-amz-security-token"
+        #expect(authorization.hasPrefix("AWS4-HMAC-SHA256 Credential=\(scope), SignedHeaders=\(names), Signature="))
+        #expect(signature.query == nil)
+        #expect(signer.ownedFields.contains("X-Amz-Content-SHA256"))
+    }
+
+    @Test func otherServicesGetNoHashUnlessTheClientSentOne() throws {
+        let signer = try signer()
+        let host = "dynamodb.eu-central-1.amazonaws.com"
+        #expect(value("X-Amz-Content-SHA256", try signature(request(host: host), by: signer)) == nil)
+        let declared = request(host: host, dropped: [("x-amz-content-sha256", Self.hash)])
+        #expect(value("X-Amz-Content-SHA256", try signature(declared, by: signer)) == Self.hash)
+    }
+
+    // MARK: Region and service
+
+    @Test(arguments: [
+        ("s3.eu-central-1.amazonaws.com", [], "eu-central-1/s3"),
+        ("localhost:5000", ["eu-west-1", "sqs"], "eu-west-1/sqs"),
+        ("sts.amazonaws.com", [], "us-east-1/sts"),
+        ("sts.amazonaws.com", ["eu-west-1", "sts"], "eu-west-1/sts"),
+        ("bedrock-runtime.us-west-2.amazonaws.com", ["us-west-2", "bedrock"], "us-west-2/bedrock"),
+    ])
+    func scopesOfHostsAndClients(_ host: String, _ scope: [String], _ expected: String) throws {
+        let client = scope.isEmpty ? [] : asked(scope[0], scope[1])
+        let signature = try signature(request(host: host, dropped: client), by: signer())
+        #expect(value("Authorization", signature)?.contains("/20260301/\(expected)/aws4_request") == true)
+    }
+
+    @Test func aKeyOfTheConfigurationDecides() throws {
+        let signer = try signer(["region": "eu-west-1", "service": "sqs"])
+        let signature = try signature(request(host: "localhost:5000"), by: signer)
+        #expect(value("Authorization", signature)?.contains("/eu-west-1/sqs/") == true)
+    }
+
+    @Test func oneOfAListIsForTheClientToChoose() throws {
+        let signer = try signer(["region": ["eu-west-1", "eu-central-1"], "service": "s3"])
+        let chosen = request(host: "localhost:5000", dropped: asked("eu-central-1", "s3"))
+        #expect(value("Authorization", try signature(chosen, by: signer))?.contains("/eu-central-1/s3/") == true)
+        #expect(refusal(request(host: "localhost:5000"), signer)?.kind == .requestRefused)
+    }
+
+    @Test(arguments: [
+        ("s3.eu-central-1.amazonaws.com", "us-east-1", "s3"), ("s3.eu-central-1.amazonaws.com", "eu-central-1", "iam"),
+        ("localhost:5000", "eu-central-1", "sqs"), ("localhost:5000", "us-east-1", "s3"),
+    ])
+    func aClientThatSignsForAnotherPlaceIsRefused(_ host: String, _ region: String, _ service: String) throws {
+        let signer = try signer(
+            host == "localhost:5000" ? ["region": ["eu-central-1"], "service": ["s3", "sts"]] : [:]
+        )
+        let problem = try #require(refusal(request(host: host, dropped: asked(region, service)), signer))
+        #expect(problem.kind == .routeForbidden)
+    }
+
+    @Test func theHostAndTheKeyMustAgree() throws {
+        let signer = try signer(["region": "us-east-1"])
+        #expect(refusal(request(), signer)?.kind == .routeForbidden)
+    }
+
+    @Test(arguments: [
+        "AWS4-ECDSA-P256-SHA256 Credential=a/20260301/s3/aws4_request, SignedHeaders=host, Signature=00",
+        "AWS4-HMAC-SHA256", "AWS4-HMAC-SHA256 Credential=a/b", "AWS4-HMAC-SHA256 Credential=a/1/r\r/s3/aws4_request",
+        "AWS4-HMAC-SHA256 Credential=a/1//s3/aws4_request", "AWS4-HMAC-SHA256 Signature=00",
+    ])
+    func signaturesThatCannotBeReadAreRefused(_ value: String) throws {
+        #expect(refusal(request(dropped: [("authorization", value)]), try signer())?.kind == .requestRefused)
+    }
+
+    @Test func twoSignaturesAreRefused() throws {
+        let both = request(dropped: asked("eu-central-1", "s3") + asked("eu-central-1", "s3"))
+        #expect(refusal(both, try signer())?.kind == .requestRefused)
+    }
+
+    // MARK: Bodies
+
+    @Test func aDeclaredHashIsSignedWhileTheBodyArrives() throws {
+        let upload = request(
+            "PUT",
+            isTLS: false,
+            dropped: [("x-amz-content-sha256", Self.hash)],
+            body: .streamed(length: 13)
+        )
+        let signer = try signer()
+        #expect(signer.demand(of: upload) == .head)
+        #expect(value("X-Amz-Content-SHA256", try signature(upload, by: signer)) == Self.hash)
+    }
+
+    @Test(arguments: ["UNSIGNED-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"])
+    func whatIsNotSignedGoesOverTLSOnly(_ word: String) throws {
+        let signer = try signer(["region": "eu-central-1", "service": "s3"])
+        let fields = [("x-amz-content-sha256", word)]
+        let overTLS = request("PUT", dropped: fields, body: .streamed(length: nil))
+        #expect(value("X-Amz-Content-SHA256", try signature(overTLS, by: signer)) == word)
+        let inClear = request(
+            "PUT",
+            host: "localhost:5000",
+            isTLS: false,
+            dropped: fields,
+            body: .streamed(length: nil)
+        )
+        #expect(refusal(inClear, signer)?.kind == .requestRefused)
+    }
+
+    @Test(arguments: ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", "x", ""])
+    func otherPayloadsAreRefused(_ word: String) throws {
+        let upload = request("PUT", dropped: [("x-amz-content-sha256", word)], body: .streamed(length: 1))
+        #expect(refusal(upload, try signer())?.kind == .requestRefused)
+    }
+
+    @Test func aBodyWithoutAHash() throws {
+        let signer = try signer()
+        let toS3 = request("PUT", body: .streamed(length: nil))
+        #expect(signer.demand(of: toS3) == .head)
+        #expect(value("X-Amz-Content-SHA256", try signature(toS3, by: signer)) == "UNSIGNED-PAYLOAD")
+        #expect(signer.demand(of: request("PUT", isTLS: false, body: .streamed(length: 3))) == .wholeBody)
+        let host = "dynamodb.eu-central-1.amazonaws.com"
+        #expect(signer.demand(of: request("POST", "/", host: host, body: .streamed(length: 3))) == .wholeBody)
+        #expect(signer.demand(of: request("POST", "/", host: host, body: .whole)) == .head)
+        let whole = request("POST", "/", host: host, body: .whole)
+        #expect(
+            try value("Authorization", signature(whole, by: signer, "one"))
+                != value("Authorization", signature(whole, by: signer, "two"))
+        )
+    }
+
+    // MARK: Presigned requests
+
+    private func presigned(_ time: String, _ lifetime: String, _ rest: String = "") -> SignableRequest {
+        let query =
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=a%2F20260301%2Feu-central-1%2Fs3%2Faws4_request"
+            + "&X-Amz-Date=\(time)&X-Amz-Expires=\(lifetime)&X-Amz-SignedHeaders=host&X-Amz-Signature=00"
+        return request("GET", "/bucket/key?\(rest)\(query)")
+    }
+
+    @Test func theyBecomeOnesThatAreSignedInFields() throws {
+        let signer = try signer()
+        let alone = try signature(presigned("20260301T092900Z", "300"), by: signer)
+        #expect(alone.query == [])
+        #expect(value("Authorization", alone)?.contains("/eu-central-1/s3/") == true)
+        let withOthers = try signature(
+            presigned("20260301T092900Z", "300", "versionId=a%2Bb&x-id=GetObject&"),
+            by: signer
+        )
+        #expect(withOthers.query == Array("versionId=a%2Bb&x-id=GetObject".utf8))
+        #expect(value("Authorization", try signature(request(), by: signer)) == value("Authorization", alone))
+    }
+
+    @Test(arguments: [
+        ("20260301T092459Z", "300", ProblemKind.routeForbidden), ("20260301T092500Z", "300", .routeForbidden),
+        ("20260301T094501Z", "300", .routeForbidden), ("20260301T092900Z", "604801", .requestRefused),
+        ("20260301T092900Z", "-1", .requestRefused), ("20260301T092900", "300", .requestRefused),
+        ("2026030%0D%0AT09290Z", "300", .requestRefused), ("%C3%A4260301T092900Z", "300", .requestRefused),
+    ])
+    func expiredAndBrokenOnesAreRefused(_ time: String, _ lifetime: String, _ kind: ProblemKind) throws {
+        #expect(refusal(presigned(time, lifetime), try signer())?.kind == kind)
+    }
+
+    @Test func aParameterOfTheSignatureThatComesTwiceIsRefused() throws {
+        let twice = presigned("20260301T092900Z", "300", "x-amz-date=20260301T092900Z&")
+        #expect(refusal(twice, try signer())?.kind == .requestRefused)
+    }
+
+    // MARK: Configuration
+
+    @Test func mistakesAreNamed() throws {
+        #expect(
+            try problems("aws_sigv4", ["region": "eu central", "service": []])
+                == [
+                    "missing key \"access_key_id\"", "missing key \"secret_access_key\"",
+                    "region: must be letters, digits, \"-\" or \"_\", such as \"eu-central-1\"",
+                    "service: names nothing; leave it out",
+                ]
+        )
+    }
+
+    @Test func anotherKeyOrRegionIsAnotherCredential() throws {
+        let signers = try [signer(), signer(["region": "eu-west-1"]), signer(["session_token": "t"])]
+        #expect(Set(signers.map(\.identity)).count == 3)
+        #expect(try signer().identity == signers[0].identity)
+    }
+}
