@@ -276,6 +276,11 @@ struct HMACTests {
         )
     }
 
+    @Test func parametersAreInOneEncoding() throws {
+        let request = Sample("GET", "/", "b=%2f%7e+&a=%ff&&=&c%", at: 0)
+        #expect(try message("{{parameters}}", of: request) == "=&a=%FF&b=%2F~%20&c%25=")
+    }
+
     @Test func theBodyIsCollectedOnlyWhereItIsSigned() throws {
         let form = [("content-type", "Application/X-WWW-Form-Urlencoded")]
         func demand(_ message: String, _ fields: [(String, String)] = [], body: String = "b") throws -> SigningDemand {
