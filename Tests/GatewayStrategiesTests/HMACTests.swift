@@ -276,6 +276,11 @@ struct HMACTests {
         )
     }
 
+    @Test func parametersAreInOneEncoding() throws {
+        let request = Sample("GET", "/", "b=%2f%7e+&a=%ff&&=&c%", at: 0)
+        #expect(try message("{{parameters}}", of: request) == "=&a=%FF&b=%2F~%20&c%25=")
+    }
+
     @Test func theBodyIsCollectedOnlyWhereItIsSigned() throws {
         let form = [("content-type", "Application/X-WWW-Form-Urlencoded")]
         func demand(_ message: String, _ fields: [(String, String)] = [], body: String = "b") throws -> SigningDemand {
@@ -370,6 +375,7 @@ struct HMACTests {
         #expect(
             try problems([("message", "{{methd}}")]).first?.hasPrefix("message: nothing is named \"{{methd}}\"") == true
         )
+        #expect(try problems([("message", "{{header.}}")]).count == 1)
         #expect(try problems([("message", "{{header.host}}")]) == ["message: contains {{header.host}}: use {{host}}"])
         #expect(
             try problems([("message", "{{header.Content-Length}}")]) == [

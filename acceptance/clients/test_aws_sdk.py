@@ -9,14 +9,14 @@ from harness.moto import REGION, Moto, run
 CLIENT = """
 import boto3, json, sys
 from botocore.config import Config
-endpoint, proxy, region, key, secret = sys.argv[1:6]
+endpoint, proxy, region, key, secret, token = sys.argv[1:7]
 settings = Config(
     proxies={"http": proxy} if proxy else None,
     retries={"max_attempts": 0},
     s3={"addressing_style": "path"},
 )
 def client(service, **more):
-    keys = {"aws_access_key_id": key, "aws_secret_access_key": secret}
+    keys = {"aws_access_key_id": key, "aws_secret_access_key": secret, "aws_session_token": token or None}
     return boto3.client(service, endpoint_url=endpoint, region_name=region, config=settings, **keys, **more)
 """
 
@@ -65,7 +65,7 @@ def moto():
 
 
 @pytest.fixture
-def gateway(start_gateway, moto):
+def start(start_gateway, moto):
     credential = {
         "strategy": "aws_sigv4",
         "access_key_id": moto.key_id,
@@ -73,10 +73,13 @@ def gateway(start_gateway, moto):
         "region": REGION,
         "service": ["dynamodb", "s3", "sts"],
     }
-    return start_gateway(
-        {"credentials": {"keys": credential}, "routes": {"aws": {"upstream": moto.url, "auth": "keys"}}},
-        environment={"SECRET": moto.secret},
-    )
+    config = {"credentials": {"keys": credential}, "routes": {"aws": {"upstream": moto.url, "auth": "keys"}}}
+    return lambda **more: start_gateway({**config, **more}, environment={"SECRET": moto.secret})
+
+
+@pytest.fixture
+def gateway(start):
+    return start()
 
 
 @pytest.fixture(params=["by_path", "as_proxy"])
@@ -85,8 +88,8 @@ def way(request, gateway, moto):
     return [f"{gateway.url}/aws", ""] if request.param == "by_path" else [moto.url, gateway.url]
 
 
-def ask(way, program, region=REGION, keys=("nothing", "nothing")):
-    return run(program, *way, region, *keys)
+def ask(way, program, region=REGION, keys=("nothing", "nothing"), token=""):
+    return run(program, *way, region, *keys, token)
 
 
 def test_moto_verifies_what_clients_sign(moto):
@@ -130,3 +133,10 @@ def test_a_locked_key_signs_nothing(gateway):
     assert "503" in ask(way, WHO).stderr
     gateway.run("token", "unlock", "keys")
     assert "user/gateway" in ask(way, WHO).stdout
+
+
+def test_the_token_of_a_client_is_its_session_token(start):
+    gateway = start(access={"clients": {"sdk": {"token": "token-of-the-sdk-1"}}})
+    way = [f"{gateway.url}/aws", ""]
+    assert "user/gateway" in ask(way, WHO, token="token-of-the-sdk-1").stdout
+    assert "401" in ask(way, WHO, token="another-token-of-one").stderr

@@ -18,14 +18,12 @@ from harness.processes import wait_until
 from harness.token_server import unsigned_jwt
 
 #: Strategies that send what the configuration says. The gateway has no way to get another one.
-FIXED = {"none", "aws_sigv4", "basic", "bearer", "digest", "header", "box_developer_token"}
+FIXED = {"none", "aws_sigv4", "basic", "bearer", "digest", "header", "hmac", "box_developer_token"}
 #: The upstream says which token it wants (test_registry.py).
 CHALLENGED = {"registry"}
 
 #: Strategies that make tokens themselves: test_self_signed.py renews them.
 SELF_SIGNED = {"jwt"}
-#: Strategies that sign each request, and have no token (test_hmac.py).
-SIGNING = {"hmac"}
 
 FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode())"
 
@@ -167,7 +165,7 @@ def get(gateway, name):
 def test_the_list_of_strategies_is_whole(market):
     schema = json.loads((ROOT / "schema/gateway.schema.json").read_text())
     known = schema["$defs"]["credential"]["else"]["properties"]["strategy"]["enum"]
-    assert set(credentials(market)) == set(known) - FIXED - SELF_SIGNED - SIGNING - CHALLENGED
+    assert set(credentials(market)) == set(known) - FIXED - SELF_SIGNED - CHALLENGED
 
 
 def renewals(gateway):

@@ -145,7 +145,8 @@ package struct Exchange: ~Copyable, Sendable {
         awaitsCredential = false
         attempt.isHeld = true
         phase = .collecting
-        let invites = request.expectsContinue && !hasContinued && !contentHasBegun
+        // HTTP/1.0 has no interim responses (RFC 9110 section 15.2).
+        let invites = request.expectsContinue && !request.isHTTP10 && !hasContinued && !contentHasBegun
         if invites { hasContinued = true }
         return .collect(invites: invites)
     }

@@ -22,8 +22,8 @@ struct AWSRequestSigner: RequestSigner {
         identity.add("access_key_id", keys.id)
         identity.add("secret_access_key", secret: keys.secret)
         identity.add("session_token", secret: keys.token)
-        for region in regions { identity.add("region", region) }
-        for service in services { identity.add("service", service) }
+        identity.add("region", regions.joined(separator: ","))
+        identity.add("service", services.joined(separator: ","))
         return identity
     }
 

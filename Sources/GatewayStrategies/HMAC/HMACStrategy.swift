@@ -87,6 +87,8 @@ struct HMACStrategy: AuthStrategy {
             switch encoding {
             case .text: Array(text.utf8)
             case .hex: Hexadecimal.bytes(of: text)
+            // The prefix of webhook secrets would be taken for a part of the second alphabet.
+            case .base64 where text.hasPrefix("whsec_"): nil
             // APIs hand out both alphabets, the second one without padding.
             case .base64: Base64.decode(text) ?? Base64.decodeURL(text)
             }
@@ -111,7 +113,7 @@ struct HMACStrategy: AuthStrategy {
         let names = (try? Template(text))?.names ?? []
         var scope = TemplateScope(names: Set(SigningValue.named.keys).union(["header.NAME"]))
         for name in names {
-            guard case .field(let field)? = SigningValue(name) else { continue }
+            guard case .field(let field)? = SigningValue(name), !field.isEmpty else { continue }
             scope.names.insert(name)
             if field == "host" {
                 fields.error("message", "contains {{\(name)}}: use {{host}}")

@@ -158,7 +158,7 @@ struct SigningInput {
         case .path: bytes += request.path
         case .query: bytes += query
         case .sortedQuery: bytes += Parameters.sorted(query)
-        case .parameters: bytes += Parameters.canonical(of: isForm ? [query, body] : [query])
+        case .parameters: bytes += Parameters.canonical(of: request.hasForm ? [query, body] : [query])
         case .field(let name): append(field: name, to: &bytes)
         case .body: bytes += body
         case .digest(let algorithm, let isBase64):
@@ -170,8 +170,6 @@ struct SigningInput {
         case .keyID: bytes += keyID.utf8
         }
     }
-
-    private var isForm: Bool { request.hasForm }
 
     /// The value that the upstream gets; several are joined with a comma (RFC 9110 section 5.3), and none is empty.
     private func append(field name: String, to bytes: inout [UInt8]) {
@@ -218,7 +216,9 @@ private enum Parameters {
 
     private static func encoded(_ bytes: [UInt8]) -> [UInt8] {
         let decoded = PercentEncoding.decodeLeniently(bytes.span, 0..<bytes.count, isForm: true)
-        return PercentEncoding.bytes(of: String(decoding: decoded, as: UTF8.self))
+        var encoded: [UInt8] = []
+        for byte in decoded { PercentEncoding.append(byte, to: &encoded) }
+        return encoded
     }
 
     private static func joined(_ pairs: [Pair]) -> [UInt8] {

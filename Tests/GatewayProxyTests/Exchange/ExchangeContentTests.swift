@@ -86,6 +86,10 @@ struct ExchangeContentTests {
                 """
         ),
         Script(
+            testDescription: "a client of HTTP/1.0 gets no 100",
+            text: "token: signs; client: POST, 1.0, expects, content -> collect; client: body 3 -> keep 3, send, body 3"
+        ),
+        Script(
             testDescription: "a POST that was collected is sent again on a new connection",
             isRenewable: false,
             text: """

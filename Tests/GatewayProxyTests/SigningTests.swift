@@ -1,0 +1,170 @@
+import GatewayHTTP
+import GatewayTokens
+import Synchronization
+import Testing
+
+@testable import GatewayProxy
+
+/// Credentials that sign each request (``RequestSigner``).
+@Suite("Signed requests", .timeLimit(.minutes(5)))
+struct SigningTests {
+    private func origin(_ answer: String = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") throws -> RawOrigin {
+        try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head + message.body)
+                connection.send(answer)
+            }
+        }
+    }
+
+    private func source(_ signer: TellingSigner = TellingSigner()) -> FixedCredentialSource {
+        FixedCredentialSource(name: "keys", strategy: "telling", signer: signer)
+    }
+
+    @Test func whatIsSentIsSigned() async throws {
+        let origin = try origin()
+        let port = origin.port
+        try await withProxy(origin, source: source(), route: { $0.upstreamPath = "/v1" }) { proxy in
+            let head = "GET /api/a%20b?x=1 HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nX-Sum: mine\r\n"
+            _ = try proxy.exchange(head + "Authorization: Bearer dummy\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n")
+            let sent = try #require(origin.requests.first)
+            #expect(sent.hasPrefix("GET /v1/a%20b?x=1 HTTP/1.1\r\n"))
+            let sum = "GET /v1/a%20b ?x=1 127.0.0.1:\(port) accept,x-sum!,authorization!,connection!,x-hop! none "
+            #expect(sent.contains("\r\nX-Sum: \(sum)\r\n"))
+            #expect(!sent.contains("mine") && !sent.contains("dummy"))
+        }
+    }
+
+    @Test func aQueryCanBeReplacedAndRemoved() async throws {
+        let origin = try origin()
+        try await withProxy(origin, source: source(TellingSigner(query: ""))) { proxy in
+            _ = try proxy.exchange("GET /api/a?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(origin.requests.first?.hasPrefix("GET /a HTTP/1.1\r\n") == true)
+        }
+        let other = try self.origin()
+        let long = "y=" + String(repeating: "2", count: 3000)
+        try await withProxy(other, source: source(TellingSigner(query: long))) { proxy in
+            _ = try proxy.exchange("GET /api/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(other.requests.first?.hasPrefix("GET /a?\(long) HTTP/1.1\r\n") == true)
+        }
+    }
+
+    @Test(arguments: [
+        "Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n",
+    ])
+    func aBodyThatIsSignedIsCollectedFirst(_ rest: String) async throws {
+        let origin = try origin()
+        try await withProxy(origin, source: source(TellingSigner(demand: .wholeBody))) { proxy in
+            let answer = try proxy.exchange("POST /api/a HTTP/1.1\r\nHost: localhost\r\n\(rest)")
+            #expect(answer.head.hasPrefix("HTTP/1.1 200 "))
+            let sent = try #require(origin.requests.first)
+            #expect(sent.contains(" whole hello\r\n"))
+            #expect(sent.contains("hello"))
+        }
+    }
+
+    @Test func anEmptyChunkedBodyIsSignedToo() async throws {
+        let origin = try origin()
+        try await withProxy(origin, source: source(TellingSigner(demand: .wholeBody))) { proxy in
+            let head = "POST /api/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+            try #expect(proxy.exchange(head + "0\r\n\r\n").head.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
+    @Test func aClientThatWaitsFor100GetsItFromTheGateway() async throws {
+        let origin = try origin()
+        try await withProxy(origin, source: source(TellingSigner(demand: .wholeBody))) { proxy in
+            let client = try proxy.client()
+            let head = "POST /api/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+            client.send(head)
+            #expect(client.read(through: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
+            #expect(origin.requests.isEmpty)
+            client.send("hello")
+            #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 200 ") == true)
+            #expect(origin.requests.first?.lowercased().contains("expect:") == false)
+        }
+    }
+
+    @Test func aBodyTooLongToBeSignedReachesNobody() async throws {
+        let origin = try origin()
+        var limits = Limits()
+        limits.replayBodyBytes = 4
+        let rests = ["Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"]
+        try await withProxy(origin, source: source(TellingSigner(demand: .wholeBody)), limits: limits) { proxy in
+            for rest in rests {
+                let answer = try proxy.exchange("POST /api/a HTTP/1.1\r\nHost: localhost\r\n\(rest)")
+                #expect(answer.head.hasPrefix("HTTP/1.1 413 "))
+                #expect(answer.body.contains("limits.replay_body_bytes: 4"))
+            }
+            #expect(origin.requests.isEmpty)
+        }
+    }
+
+    @Test func aRefusedRequestReachesNobody() async throws {
+        let origin = try origin()
+        let problem = GatewayProblem(.routeForbidden, "Another region.")
+        try await withProxy(origin, source: source(TellingSigner(demand: .refused(problem)))) { proxy in
+            let answer = try proxy.exchange("GET /api/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 403 "))
+            #expect(origin.requests.isEmpty)
+        }
+    }
+
+    @Test func whileItIsLockedNothingIsSigned() async throws {
+        let origin = try origin()
+        let source = source()
+        try await withProxy(origin, source: source) { proxy in
+            source.lock()
+            let request = "GET /api/a HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            try #expect(proxy.exchange(request).head.hasPrefix("HTTP/1.1 503 "))
+            #expect(origin.requests.isEmpty)
+            source.unlock()
+            try #expect(proxy.exchange(request).head.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
+    @Test func rejectionsAreCounted() async throws {
+        let origin = try origin("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+        let source = source()
+        try await withProxy(origin, source: source) { proxy in
+            let answer = try proxy.exchange("GET /api/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 403 "))
+            #expect(source.awaitsAcceptance)
+        }
+    }
+}
+
+/// Signs with a text that says what it was given.
+private struct TellingSigner: RequestSigner {
+    var demand = SigningDemand.head
+    var query: String?
+
+    var identity: GrantIdentity { GrantIdentity(strategy: "telling", subject: nil) }
+    let ownedFields = ["Authorization", "X-Sum"]
+
+    func demand(of request: SignableRequest) -> SigningDemand { demand }
+
+    func sign(
+        _ request: SignableRequest,
+        _ content: borrowing Span<UInt8>
+    ) -> Result<RequestSignature, GatewayProblem> {
+        let fields = request.fields.filter {
+            $0.name != "content-length" && $0.name != "transfer-encoding" && $0.name != "host"
+        }
+        .map { $0.name + ($0.isForwarded ? "" : "!") }
+        let body =
+            switch request.body {
+            case .none: "none"
+            case .whole: "whole"
+            case .streamed: "streamed"
+            }
+        let parts = [
+            request.method, String(decoding: request.path, as: UTF8.self),
+            "?" + String(decoding: request.query ?? [], as: UTF8.self), request.host, fields.joined(separator: ","),
+            body,
+            content.string(0..<content.count),
+        ]
+        let sum = Injection.Field(name: "X-Sum", value: Secret(parts.joined(separator: " ")))
+        return .success(RequestSignature(fields: [sum], query: query.map { Array($0.utf8) }))
+    }
+}
