@@ -12,6 +12,7 @@ extension StrategyCatalog {
             BoxJWTStrategy.self,
             BoxOAuthStrategy.self,
             DelegatedStrategy.self,
+            DigestStrategy.self,
             DukeSessionStrategy.self,
             ExecStrategy.self,
             GitHubAppStrategy.self,

@@ -142,6 +142,7 @@ enum ImpureFiles {
         "GatewayTokens/Credentials/ChallengeTokenCredentials.swift",
         "GatewayTokens/Credentials/Credential.swift",
         "GatewayTokens/Credentials/FixedCredentialSource.swift",
+        "GatewayTokens/Credentials/SigningSessions.swift",
         "GatewayTokens/Rejections/RejectionRecord.swift",
     ]
 

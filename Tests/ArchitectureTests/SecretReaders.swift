@@ -43,6 +43,7 @@ enum SecretReaders {
         "GatewayStrategies/Box/BoxJWTStrategy.swift",
         "GatewayStrategies/Delegated/DelegatedStrategy.swift",
         "GatewayStrategies/Delegated/DelegatedRequestAuth.swift",
+        "GatewayStrategies/Digest/DigestSession.swift",
         "GatewayStrategies/GitHub/GitHubAppStrategy.swift",
         "GatewayStrategies/Google/GoogleServiceAccountStrategy.swift",
         "GatewayStrategies/OAuth/ClientAuthentication.swift",

@@ -253,4 +253,105 @@ struct ReplayTests {
             #expect(origin.requests.count == 3)
         }
     }
+
+    // MARK: Signatures after a challenge
+
+    private static func signing() -> FixedCredentialSource {
+        FixedCredentialSource(name: "camera", strategy: "sample", signer: SampleSigner())
+    }
+
+    /// Lets in what is signed with `nonce`, if anything is, and sends these fields with each response.
+    private func challenging(_ nonce: String, lettingIn isRight: Bool = true, _ fields: String = "") throws -> RawOrigin
+    {
+        try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head + message.body)
+                let isSigned = message.head.contains("\r\nAuthorization: Sample \(nonce) ")
+                let status =
+                    isSigned && isRight ? "200 OK" : "401 Unauthorized\r\nWWW-Authenticate: Sample nonce=\(nonce)"
+                connection.send("HTTP/1.1 \(status)\r\n\(fields)Content-Length: 0\r\n\r\n")
+            }
+        }
+    }
+
+    @Test func aChallengeIsAnsweredWithASignatureAndLaterRequestsAreSignedAtOnce() async throws {
+        let origin = try challenging("n", "Authentication-Info: rspauth=\"secret\"\r\n")
+        let source = Self.signing()
+        try await withProxy(origin, source: source) { proxy in
+            for count in 1...3 {
+                let answer = try proxy.exchange(Self.post).head
+                #expect(answer.hasPrefix("HTTP/1.1 200") && !answer.contains("rspauth"))
+                #expect(origin.requests.count == count + 1)
+                let last = try #require(origin.requests.last)
+                #expect(last.contains("\r\nAuthorization: Sample n \(count) POST /") && last.hasSuffix("body"))
+            }
+            // What the client itself sent goes to nobody.
+            #expect(!origin.requests[0].contains("Authorization"))
+        }
+        #expect(source.acceptance.acceptedAt != nil && source.acceptance.rejectedAt == nil)
+    }
+
+    @Test func aWrongSignatureIsSentOnceForEachRequest() async throws {
+        let origin = try challenging("n", lettingIn: false)
+        let source = Self.signing()
+        try await withProxy(origin, source: source) { proxy in
+            for count in 1...3 {
+                let answer = try proxy.exchange(Self.post).head
+                #expect(answer.hasPrefix("HTTP/1.1 401"))
+                #expect(origin.requests.count == 2 * count)
+                #expect(origin.requests.filter { $0.contains("Authorization: Sample n 1 POST /") }.count == count)
+            }
+        }
+        #expect(source.acceptance.rejectedAt != nil)
+    }
+
+    @Test func whatIsTooLongToBeSentAgainGetsTheNextRequestSigned() async throws {
+        let origin = try challenging("n")
+        var limits = Limits()
+        limits.replayBodyBytes = 3
+        let source = Self.signing()
+        try await withProxy(origin, source: source, limits: limits) { proxy in
+            let refused = try proxy.exchange(Self.post).head
+            #expect(refused.hasPrefix("HTTP/1.1 401"))
+            #expect(refused.contains("Gateway-Token: retried=0; reason=\"request body not held\"\r\n"))
+            let accepted = try proxy.exchange(Self.post).head
+            #expect(accepted.hasPrefix("HTTP/1.1 200"))
+            #expect(origin.requests.count == 2)
+        }
+        #expect(source.acceptance.rejectedAt == nil)
+    }
+
+    @Test func aRequestWhoseChallengeNobodyCanAnswerCountsAsNothing() async throws {
+        let origin = try asking("Basic realm=x")
+        let source = Self.signing()
+        try await withProxy(origin, source: source) { proxy in
+            let answer = try proxy.exchange(Self.post).head
+            #expect(answer.hasPrefix("HTTP/1.1 401"))
+            #expect(origin.requests.count == 1)
+        }
+        #expect(source.acceptance.rejectedAt == nil)
+    }
+}
+
+/// Signs with the nonce of a challenge, a count, the method and the path.
+private struct SampleSigner: ChallengeSigner {
+    let identity = GrantIdentity(strategy: "sample", subject: nil)
+
+    func session(answering challenges: [AuthChallenge], clientNonce: String) -> (any SigningSession)? {
+        let challenge = challenges.first { $0.scheme == "sample" }
+        return challenge?.parameters["nonce"].map { SampleSession(nonce: $0) }
+    }
+}
+
+private struct SampleSession: SigningSession {
+    let nonce: String
+    let isStale = false
+
+    func sign(_ request: SignableRequest, number: UInt32) -> RequestSignature {
+        let path = String(decoding: request.path, as: UTF8.self)
+        let value = Secret("Sample \(nonce) \(number) \(request.method) \(path)")
+        return RequestSignature(fields: [Injection.Field(name: "Authorization", value: value)])
+    }
+
+    func next(after info: [UInt8]) -> (any SigningSession)? { nil }
 }

@@ -1,4 +1,4 @@
-"""Debian's Apache with WebDAV and Subversion, behind Basic authentication."""
+"""Debian's Apache with WebDAV and Subversion, behind Basic or Digest authentication."""
 
 import base64
 import hashlib
@@ -10,16 +10,21 @@ from .debian import Server
 MODULES = ("mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "dav")
 
 
-def apache(folder, user, password, locations, modules=(), more=(), certificate=None, key=None):
-    """`locations` are the directives of each location, by its path; `more` are those of the server."""
+def apache(folder, user, password, locations, modules=(), more=(), certificate=None, key=None, digest=None):
+    """`locations` are the directives of each location, by its path; `more` are those of the server; `digest` are those of mod_auth_digest."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     port = processes.free_port()
-    digest = base64.b64encode(hashlib.sha1(password.encode(), usedforsecurity=False).digest()).decode()
-    (folder / "users").write_text(f"{user}:{{SHA}}{digest}\n", encoding="ascii")
+    sha = base64.b64encode(hashlib.sha1(password.encode(), usedforsecurity=False).digest()).decode()
+    (folder / "users").write_text(f"{user}:{{SHA}}{sha}\n", encoding="ascii")
     secure = f"SSLEngine on\nSSLCertificateFile {certificate}\nSSLCertificateKeyFile {key}" if certificate else ""
-    loaded = (*MODULES, *modules, *(("ssl",) if certificate else ()))
+    loaded = (*MODULES, *modules, *(("ssl",) if certificate else ()), *(("auth_digest",) if digest is not None else ()))
     guard = f"AuthType Basic\nAuthName test\nAuthBasicProvider file\nAuthUserFile {folder}/users\nRequire valid-user"
+    if digest is not None:
+        hashed = hashlib.md5(f"{user}:test:{password}".encode(), usedforsecurity=False).hexdigest()
+        (folder / "digests").write_text(f"{user}:test:{hashed}\n", encoding="ascii")
+        guard = f"AuthType Digest\nAuthName test\nAuthDigestProvider file\nAuthUserFile {folder}/digests\nRequire valid-user"
+        guard = "\n".join([guard, *digest])
     (folder / "apache.conf").write_text(
         "\n".join(
             [

@@ -18,7 +18,7 @@ from harness.processes import wait_until
 from harness.token_server import unsigned_jwt
 
 #: Strategies that send what the configuration says. The gateway has no way to get another one.
-FIXED = {"none", "aws_sigv4", "basic", "bearer", "header", "box_developer_token"}
+FIXED = {"none", "aws_sigv4", "basic", "bearer", "digest", "header", "box_developer_token"}
 #: The upstream says which token it wants (test_registry.py).
 CHALLENGED = {"registry"}
 

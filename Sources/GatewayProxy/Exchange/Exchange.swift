@@ -282,6 +282,7 @@ package struct Exchange: ~Copyable, Sendable {
             attempt.responseHasBegun = true
             return .passResponse(outcome)
         case .sendAgain:
+            if response.rejection == .otherSignature { attempt.timesSignedAnew += 1 }
             phase = .replaying
             // The replay may reconnect once, too.
             attempt.wasReconnected = false
@@ -340,11 +341,13 @@ package struct Exchange: ~Copyable, Sendable {
             "A request whose response has begun is sent again."
         )
         assert(phase != .tunnelling || attempt.responseHasBegun, "A tunnel is open, but the client was not told.")
-        assert(phase != .replaying || !attempt.wasReplayed, "A request is replayed a second time.")
+        let isSignedAnew = attempt.timesSignedAnew > 0
+        assert(phase != .replaying || !attempt.wasReplayed || isSignedAnew, "A request is replayed a second time.")
         assert(phase != .replaying || timesSent > 0, "A request that was not sent is replayed.")
         assert(!isWithUpstream || timesSent > 0, "The upstream has a request that was not sent.")
-        // Once with each of two tokens, and once more with each if a pooled connection was lost (4 in all).
-        assert((0...4).contains(timesSent), "A request was sent more often than the rules allow.")
+        // Once with each of two tokens, and once more with each if a pooled connection was lost (4 in all). The same for three signatures
+        // more.
+        assert((0...(isSignedAnew ? 10 : 4)).contains(timesSent), "A request was sent more often than the rules allow.")
     }
 }
 
@@ -458,6 +461,8 @@ package struct ResponseFacts: Hashable, Sendable {
         case tokenOverBudget(fillsAfter: Duration)
         /// The upstream asks for a credential, and the request was sent without one.
         case challenge(isAnswered: Bool)
+        /// The upstream wants the request signed in another way, and it can be (``SigningSessions``).
+        case otherSignature
     }
 }
 
@@ -643,7 +648,7 @@ struct WithdrawnCredentials: Sendable {
 /// Decides when a request is sent to the upstream again.
 ///
 /// A request is sent again once if its token was rejected, and once per token if a pooled connection was lost. If the upstream
-/// refuses to process it, it is sent again up to three times.
+/// refuses to process it, it is sent again up to three times; if it asks for another signature, up to three times.
 enum RetryPolicy {
     /// What has happened to the request so far.
     struct Attempt: Hashable, Sendable {
@@ -654,6 +659,8 @@ enum RetryPolicy {
         var responseHasBegun = false
         /// The token was rejected, and the request was sent with another one.
         var wasReplayed = false
+        /// How often it was sent again because the upstream wanted another signature.
+        var timesSignedAnew = 0
         /// The connection was lost, and the request was sent on another one.
         var wasReconnected = false
         var isOnReusedConnection = false
@@ -677,6 +684,8 @@ enum RetryPolicy {
     }
 
     private static let maximumRefusals = 3
+    /// A nonce was too old, and the next one was used up by another request. So the server is asked for one more, and it is used.
+    private static let maximumSignatures = 3
 
     /// What happens to a response that rejects the credential.
     enum RetryDecision: Hashable, Sendable {
@@ -693,6 +702,12 @@ enum RetryPolicy {
         case .none, .challenge(isAnswered: false): .pass(.none)
         case .challenge(isAnswered: true):
             if attempt.wasReplayed || attempt.isLast {
+                .pass(.none)
+            } else {
+                attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)
+            }
+        case .otherSignature:
+            if attempt.timesSignedAnew >= maximumSignatures || attempt.isLast {
                 .pass(.none)
             } else {
                 attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)

@@ -34,6 +34,8 @@ final class ExchangeDriver {
     private var content: RequestContent
     private var wait = CredentialWait()
     private var attempts = ConnectionAttempts()
+    /// How the request was signed, or is signed next; nil if its credential has no sessions, and before it is first sent.
+    private var turn: SigningSessions.Turn?
     /// The bytes of the request that an earlier stream could not send.
     private var unsent: ByteBuffer?
     /// What the response tells the client about the token.
@@ -112,6 +114,7 @@ final class ExchangeDriver {
                 isHTTP10: head.isHTTP10
             ),
             isRenewable: (chosen ?? route.state.route.source)?.isRenewable ?? false
+                || route.state.route.sessions != nil
         )
         record = ExchangeRecord(
             requestID: id,
@@ -334,7 +337,8 @@ final class ExchangeDriver {
     private func connect(with credential: Credential?) {
         if case .replaying = rules.phase {
             let rejected = self.credential?.generation ?? 0
-            source?.note(.replayed, generation: rejected, by: credentialRequest)
+            // That a challenge is answered is no event of the audit log: some servers send one for each request.
+            if turn == nil { source?.note(.replayed, generation: rejected, by: credentialRequest) }
             dropHeldResponse()
         }
         connect(by: configuration.credentialed(route.state, credential, from: admitted.chosen))
@@ -375,6 +379,7 @@ final class ExchangeDriver {
     }
 
     private func signingDemand() -> SigningDemand {
+        guard compiled.sessions == nil else { return .head }
         let bytes = request.bytes
         let writer = requestWriter(bytes)
         guard let signer = route.credential?.signer else { return .head }
@@ -395,6 +400,12 @@ final class ExchangeDriver {
     /// Why the request cannot be signed; nil if `writer` has the signature.
     private func sign(_ writer: inout RequestWriter, _ bytes: ByteBuffer) -> GatewayProblem? {
         guard let signer = route.credential?.signer else { return nil }
+        if let sessions = compiled.sessions {
+            let turn = turn ?? sessions.take()
+            self.turn = turn
+            if case .signed(let slot) = turn { writer.signature = slot.sign(signable(by: writer, bytes)) }
+            return nil
+        }
         let signable = signable(by: writer, bytes)
         let content = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
         switch signer.sign(signable, content.readableBytesUInt8Span) {
@@ -581,7 +592,7 @@ final class ExchangeDriver {
         if rules.awaitsContinue, client.hasUnreadContent { setDeadline(configuration.timeouts.bodyIdle) }
         // The part of the body that has arrived goes out in the same write.
         if rules.requestIsComplete || !client.hasUnreadContent { stream.flush() }
-        if !route.isUseNoted, let credential { noteFirstUse(of: credential, on: stream) }
+        if !route.isUseNoted, let credential, usesCredential { noteFirstUse(of: credential, on: stream) }
     }
 
     /// Reports the first use of a generation once the head has been sent. The source ignores repeats from other event loops.
@@ -592,6 +603,9 @@ final class ExchangeDriver {
             source?.note(.injected, generation: credential.generation, by: request)
         }
     }
+
+    /// false for a request that was sent unsigned because its upstream has sent no challenge yet.
+    private var usesCredential: Bool { turn?.isSigned ?? true }
 
     /// - Returns: Why the request must not be sent; nil if the head was written.
     private func writeHead(on stream: any UpstreamStream) throws(HeadFault) -> GatewayProblem? {
@@ -775,6 +789,7 @@ final class ExchangeDriver {
         case .passResponse(let outcome):
             rejectionOutcome = outcome
             if outcome.tellsSource { tellRejected() }
+            if outcome == .challengedNotHeld, let turn { compiled.sessions?.pass(on: turn) }
             return pass(head, bytes)
         case .holdResponse:
             record.trace?.reject(status: head.status, at: shared.clock.monotonic())
@@ -806,20 +821,27 @@ final class ExchangeDriver {
             from: (compiled.plan.upstream, upstreamPath),
             content: content
         )
+        if route.isSigned, isSignedOtherwise(after: head, bytes) {
+            return ResponseFacts(status: head.status, rejection: .otherSignature)
+        }
         if sign == nil, (200..<300).contains(head.status), head.grpcStatus != GRPCStatus.unauthenticated.rawValue {
             confirm()
             return ResponseFacts(status: head.status)
         }
         noteRefusal(head, bytes)
-        let rejection = TokenRejection.judge(
-            head,
-            bytes.readableBytesUInt8Span,
-            retryOn: compiled.policy.retryOn,
-            sign: sign,
-            method: record.method,
-            credential: credential,
-            of: source
-        )
+        let isUnanswered = turn != nil && (rules.wasReplayed || !usesCredential)
+        let rejection =
+            isUnanswered
+            ? .challenge(isAnswered: false)
+            : TokenRejection.judge(
+                head,
+                bytes.readableBytesUInt8Span,
+                retryOn: compiled.policy.retryOn,
+                sign: sign,
+                method: record.method,
+                credential: credential,
+                of: source
+            )
         guard head.status == 101 else {
             return ResponseFacts(status: head.status, rejection: counted(rejection))
         }
@@ -833,6 +855,22 @@ final class ExchangeDriver {
         return ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: isOffered)
     }
 
+    /// Tells the sessions of the credential what the upstream has answered.
+    ///
+    /// - Returns: Whether the request can be sent again with another signature. ``turn`` is then the next one.
+    private func isSignedOtherwise(after head: borrowing ResponseHead, _ bytes: ByteBuffer) -> Bool {
+        guard let sessions = compiled.sessions, let turn else { return false }
+        let span = bytes.readableBytesUInt8Span
+        guard head.status == 401 else {
+            let info = head.fields.first { span.equalsLowercased($0.name, "authentication-info") }
+            sessions.answered(turn, isAccepted: head.status < 400, info: info.map { span.array($0.value) })
+            return false
+        }
+        guard let next = sessions.answer(AuthChallenge.all(in: head, span), to: turn) else { return false }
+        self.turn = next
+        return true
+    }
+
     /// The path that was sent to the upstream.
     private var upstreamPath: [UInt8] {
         let bytes = request.bytes
@@ -842,7 +880,7 @@ final class ExchangeDriver {
     }
 
     private func confirm() {
-        guard isAuthorized, route.fixed != nil || route.rejections != nil else { return }
+        guard isAuthorized, usesCredential, route.fixed != nil || route.rejections != nil else { return }
         let bytes = request.bytes
         let span = bytes.readableBytesUInt8Span
         route.accepted(request.decoder.head, span, by: record.client, at: configuration.clock.monotonic())
@@ -853,7 +891,7 @@ final class ExchangeDriver {
 
     /// Notes that the upstream rejected a static credential. This is only reported, since a static credential cannot be renewed.
     private func noteRefusal(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
-        guard let fixed = route.fixed, isAuthorized else { return }
+        guard let fixed = route.fixed, isAuthorized, usesCredential else { return }
         if head.status == 101 { return confirm() }
         guard let status = TokenRejection.refusal(head, bytes.readableBytesUInt8Span) else { return }
         let requestBytes = request.bytes

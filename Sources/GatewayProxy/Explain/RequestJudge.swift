@@ -403,7 +403,8 @@ private struct JudgedCredential: Sendable {
             }
             fields = values.map { DescribedRequest.Field($0.name, $0.value) }
             masked = Credential(name: source.name, generation: credential.generation, injection: injection)
-            isSentOnChallengeOnly = source is any ChallengeAnswering && fields.isEmpty
+            isSentOnChallengeOnly =
+                source is any ChallengeAnswering && fields.isEmpty || route.sessions != nil
             answer = .ready(generation: credential.generation)
         case .wait: (masked, isSentOnChallengeOnly, answer) = (nil, false, .awaited)
         case .unavailable(let problem): (masked, isSentOnChallengeOnly, answer) = (nil, false, .unavailable(problem))

@@ -31,6 +31,8 @@ final class CompiledRoute: Sendable {
     /// Takes the place of ``source`` where each request says whose token it goes with.
     let selection: (any SubjectCredentialResolver)?
     let policy: RenewalPolicy
+    /// The sessions of a credential that signs once the upstream has sent a challenge; nil for others.
+    let sessions: SigningSessions?
     private let ownedFields: [String]
     let hostLine: [UInt8]
     let basePath: [UInt8]
@@ -76,6 +78,7 @@ final class CompiledRoute: Sendable {
         source = route.source
         selection = route.selection
         policy = route.policy
+        sessions = (route.source?.fixed?.credential.signer as? any ChallengeSigner).map { SigningSessions($0) }
         ownedFields = route.ownedFields
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)

@@ -169,6 +169,15 @@ struct ExchangeReplayTests {
                 """
         ),
         Script(
+            testDescription: "another signature is tried three times, with the content each time",
+            text: """
+                client: POST, body 3 -> send, body 3; upstream: 401 resigns -> sign; \
+                token: ready -> send again, body 3; upstream: 401 resigns -> sign; \
+                token: ready -> send again, body 3; upstream: 401 resigns -> sign; \
+                token: ready -> send again, body 3; upstream: 401 resigns -> pass; upstream: ends -> reuse
+                """
+        ),
+        Script(
             testDescription: "a rejected token behind an answered challenge",
             text: """
                 client: GET -> send; upstream: 401 asks -> answer; token: ready -> send again; \

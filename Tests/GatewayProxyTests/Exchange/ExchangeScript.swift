@@ -153,6 +153,7 @@ struct ExchangeScript: ~Copyable {
         if status == 401 { facts.rejection = .token(isRenewable: isRenewable) }
         if words.contains("suppressed") { facts.rejection = .tokenWithoutRenewal }
         if words.contains("asks") { facts.rejection = .challenge(isAnswered: true) }
+        if words.contains("resigns") { facts.rejection = .otherSignature }
         if words.contains("unanswered") { facts.rejection = .challenge(isAnswered: false) }
         handle(.responseHead(facts))
     }
@@ -208,6 +209,7 @@ struct ExchangeScript: ~Copyable {
         case .passResponse(let outcome): done.append("pass" + Self.text(outcome))
         case .holdResponse:
             if case .responseHead(let facts) = event, case .challenge = facts.rejection { return done.append("answer") }
+            if case .responseHead(let facts) = event, facts.rejection == .otherSignature { return done.append("sign") }
             done.append("renew")
         case .passHeldResponse(let outcome): done.append("pass held" + Self.text(outcome))
         case .tunnel: done.append("tunnel")

@@ -82,6 +82,9 @@ struct RetryPolicyTests {
         (.challenge(isAnswered: true), false, true, .pass(.none)),
         (.challenge(isAnswered: false), true, false, .pass(.none)),
         (.challenge(isAnswered: false), false, true, .pass(.none)),
+        (.otherSignature, true, false, .sendAgain),
+        (.otherSignature, true, true, .sendAgain),
+        (.otherSignature, false, false, .pass(.challengedNotHeld)),
     ]
 
     @Test(arguments: rejections)
@@ -98,6 +101,15 @@ struct RetryPolicyTests {
         let begun = attempt(responded: true)
         #expect(RetryPolicy.decision(for: begun, after: .token(isRenewable: true)) == .pass(.rejectedNotHeld))
         #expect(RetryPolicy.decision(for: begun, after: .challenge(isAnswered: true)) == .pass(.challengedNotHeld))
+    }
+
+    @Test(arguments: 0...4)
+    func aRequestIsSignedAnewThreeTimes(times: Int) {
+        var attempt = attempt(replayed: times > 0)
+        attempt.timesSignedAnew = times
+        #expect(RetryPolicy.decision(for: attempt, after: .otherSignature) == (times < 3 ? .sendAgain : .pass(.none)))
+        attempt.isLast = true
+        #expect(RetryPolicy.decision(for: attempt, after: .otherSignature) == .pass(.none))
     }
 
     private static let outcomes: [(RejectionOutcome, tellsSource: Bool, String?)] = [

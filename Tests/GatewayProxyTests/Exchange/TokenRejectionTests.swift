@@ -191,6 +191,7 @@ struct TokenRejectionTests {
             (.token(isRenewable: false), false, .first(isRenewable: false)),
             (.token(isRenewable: false), true, .first(isRenewable: false)), (.none, false, nil), (.none, true, nil),
             (.challenge(isAnswered: true), false, nil), (.challenge(isAnswered: false), true, nil),
+            (.otherSignature, false, nil), (.otherSignature, true, nil),
             (.tokenWithoutRenewal, false, nil), (.tokenOverBudget(fillsAfter: .seconds(1)), true, nil),
         ] as [(ResponseFacts.Rejection, Bool, ResponseFacts.Rejection.Entry?)]
     )
