@@ -145,7 +145,7 @@ package actor LoginDesk: LoginControl {
         let client = DeviceLoginClient(
             flow: flow,
             credential: keeper.name,
-            endpoint: parts.endpoint,
+            endpoint: keeper.endpoint,
             clock: parts.clock
         )
         switch await client.code() {
@@ -245,7 +245,7 @@ package actor LoginDesk: LoginControl {
 
     private func exchange(_ request: TokenRequest, of flow: any LoginFlow, for id: String) async {
         guard let login = logins[id] else { return }
-        switch await parts.endpoint.send(request, deadline: TokenKeeper.callDeadline) {
+        switch await login.keeper.endpoint.send(request, deadline: TokenKeeper.callDeadline) {
         case .failure(let failure):
             let explained = TokenFailure(explaining: failure, of: request, credential: login.keeper.name)
             await fail(id, explained.problem.words, reason: "no_answer", code: failure.reason.rawValue)

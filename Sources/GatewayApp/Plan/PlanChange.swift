@@ -208,7 +208,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
             item("state_directory", summary.stateDirectory, isFixed: true),
             item("workers", summary.workers, isFixed: true),
             item("proxy_status", String(summary.proxyStatus)), item("request_id_header", summary.requestIdHeader),
-            item("listeners.admin", summary.admin, isFixed: true),
+            item("defaults.proxy", summary.proxy ?? "none"), item("listeners.admin", summary.admin, isFixed: true),
             item("access.require_client", summary.requireClient),
             item("access.allow_origins", "[\(summary.allowOrigins.joined(separator: ", "))]"),
         ]

@@ -26,13 +26,17 @@ struct RequestWriter: ~Copyable {
         into out: inout ByteBuffer
     ) -> Bool {
         // What is kept of the head is no longer than it; the rest is ours.
-        let own = route.injectedBytes + forwarded.utf8.count + destination.count + end.lines.count
+        let form = route.absoluteForm
+        let own =
+            route.injectedBytes + forwarded.utf8.count + destination.count + end.lines.count + (form?.count ?? 0)
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own + Self.wording) { cursor in
             cursor.copy(head.method)
             cursor.write(0x20)
+            if let form { cursor.write(form.prefix) }
             writeTarget(head, source, &cursor)
             cursor.write(" HTTP/1.1\r\n")
             cursor.write(route.hostLine)
+            if let form { form.loginLine.withValue { cursor.write($0) } }
             route.fieldLines.withValue { cursor.write($0) }
             cursor.write(route.routeLines)
             writeFields(head, source, &cursor)
@@ -98,7 +102,8 @@ struct RequestWriter: ~Copyable {
         switch path {
         case .nothing: break
         case .root: cursor.write(0x2F)
-        case .server: cursor.write(0x2A)
+        // The URL without a path asks for the server as a whole (RFC 9112 section 3.2.4).
+        case .server: if route.absoluteForm == nil { cursor.write(0x2A) }
         case .copied(let path): cursor.copy(path)
         }
         guard let injected = route.query else { return cursor.copy(head.query) }

@@ -31,6 +31,7 @@ final class CompiledRoute: Sendable {
     /// Takes the place of ``source`` where each request says whose token it goes with.
     let selection: (any SubjectCredentialResolver)?
     let policy: RenewalPolicy
+    private let proxyLogin: FixedCredentialSource?
     private let ownedFields: [String]
     let hostLine: [UInt8]
     let basePath: [UInt8]
@@ -76,6 +77,7 @@ final class CompiledRoute: Sendable {
         source = route.source
         selection = route.selection
         policy = route.policy
+        proxyLogin = route.proxyLogin
         ownedFields = route.ownedFields
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
@@ -103,6 +105,7 @@ final class CompiledRoute: Sendable {
             selection: selection,
             ownedFields: ownedFields,
             policy: policy,
+            proxyLogin: proxyLogin,
             number: number
         )
     }
