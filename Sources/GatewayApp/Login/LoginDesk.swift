@@ -14,7 +14,6 @@ package actor LoginDesk: LoginControl {
     package struct Parts: Sendable {
         /// The keeper of the credential's token; the problem says why there is none.
         let keeper: @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>
-        let endpoint: any TokenEndpoint
         let audit: any AuditLog
         let onAuditFailure: AuditPlan.OnFailure
         let clock: any GatewayClock
@@ -22,14 +21,12 @@ package actor LoginDesk: LoginControl {
 
         package init(
             keeper: @escaping @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>,
-            endpoint: any TokenEndpoint,
             audit: any AuditLog,
             onAuditFailure: AuditPlan.OnFailure,
             clock: any GatewayClock,
             logger: Logger
         ) {
             self.keeper = keeper
-            self.endpoint = endpoint
             self.audit = audit
             self.onAuditFailure = onAuditFailure
             self.clock = clock

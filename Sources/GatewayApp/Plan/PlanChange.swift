@@ -208,7 +208,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
             item("state_directory", summary.stateDirectory, isFixed: true),
             item("workers", summary.workers, isFixed: true),
             item("proxy_status", String(summary.proxyStatus)), item("request_id_header", summary.requestIdHeader),
-            item("defaults.proxy", summary.proxy ?? "none"), item("listeners.admin", summary.admin, isFixed: true),
+            item("listeners.admin", summary.admin, isFixed: true),
             item("access.require_client", summary.requireClient),
             item("access.allow_origins", "[\(summary.allowOrigins.joined(separator: ", "))]"),
         ]
@@ -217,6 +217,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
             + items("limits", summary.limits, isFixed: Limits.keys.isFixed)
             + items("telemetry", summary.telemetry) { _ in true }
             + items("ca", summary.ca) { _ in false } + (certificate ?? [])
+            + (summary.proxy.map { [item("defaults.proxy", $0)] } ?? [])
     }
 
     private static func engines(_ digest: PlanDigest) -> [Item] {

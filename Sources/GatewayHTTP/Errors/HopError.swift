@@ -119,7 +119,7 @@ extension GatewayProblem.HopError {
         switch self {
         case .proxyUnreachable:
             ErrorAdvice(
-                "The proxy (proxy of the route, the credential or defaults) cannot be reached.",
+                "The proxy cannot be reached.",
                 .operator,
                 "Start it, or fix its URL or proxy.ca.",
                 "authgateway doctor",
@@ -129,14 +129,14 @@ extension GatewayProblem.HopError {
             ErrorAdvice(
                 "The proxy requires another login (status 407).",
                 .operator,
-                "Fix username and password of proxy, or auth. Only Basic and Bearer are supported.",
+                "Fix the login in proxy. Only Basic and Bearer are supported.",
                 "authgateway config explain routes.*.proxy"
             )
         default:
             ErrorAdvice(
-                "The proxy did not connect to the upstream. The explanation has its status.",
+                "The proxy did not connect to the upstream.",
                 .operator,
-                "Have the proxy allow the upstream, or name that in no_proxy.",
+                "Allow the upstream there, or name it in no_proxy.",
                 "authgateway explain ID",
                 "authgateway config explain routes.*.proxy"
             )

@@ -128,9 +128,16 @@ extension ConnectPlan {
         guard IPAddress(host) == nil else { return nil }
         if allow.contains(.host(Origin.unrooted(host))) { return nil }
         let isLocal = Origin(scheme: .http, host: host, port: 80).isLoopback
-        if !isLocal, allow.isEmpty || allow.contains(where: { $0.names(host) }) { return nil }
+        if !isLocal, !Self.mayBeAddress(host), allow.isEmpty || allow.contains(where: { $0.names(host) }) { return nil }
         let detail = "A proxy would look up \(host). To allow that, name the host in connect.allow of this listener."
         return GatewayProblem(.destinationProhibited, detail)
+    }
+
+    /// Some resolvers read names such as `127.1` and `0x7f000001` as addresses (inet_aton(3)).
+    private static func mayBeAddress(_ host: String) -> Bool {
+        let last = Origin.unrooted(host).split(separator: ".", omittingEmptySubsequences: false).last ?? ""
+        return host.contains(":") || last.isEmpty || last.utf8.allSatisfy(\.isDigit)
+            || last.hasPrefix("0x") && last.utf8.dropFirst(2).allSatisfy(\.isHexDigit)
     }
 
     private static func noRoute(_ server: Origin, _ advice: String) -> GatewayProblem {

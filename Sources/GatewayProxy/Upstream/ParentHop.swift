@@ -47,6 +47,8 @@ final class ParentHop: Sendable {
     ///   - server: What the tunnel leads to; nil where requests are sent to the proxy itself.
     ///   - via: The value of `Via`, by which a chain of gateways that ends at its beginning is noticed.
     func begin(_ channel: any Channel, to server: Origin?, via: String) throws {
+        // The lookup of its name may have taken a while.
+        if let problem = lockedProblem { throw ParentFailure(problem: problem) }
         let pipeline = channel.pipeline.syncOperations
         if let context {
             let name = plan.origin.isAddress ? nil : plan.origin.host
@@ -80,6 +82,7 @@ extension ParentHop {
     func unreachable(_ error: any Error, isUnresolved: Bool = false, certificate: NIOSSLCertificate? = nil)
         -> GatewayProblem
     {
+        if let problem = lockedProblem { return problem }
         let problem = UpstreamFailure.problem(
             error,
             plan.origin,
@@ -216,6 +219,10 @@ final class ParentHandshake: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        // With half-closure the connection stays, and nothing more comes.
+        if case .inputClosed? = event as? ChannelEvent, phase == .waiting || phase == .asked {
+            return fail(context, parent.lost)
+        }
         guard case .handshakeCompleted? = event as? TLSUserEvent, phase == .waiting else {
             return context.fireUserInboundEventTriggered(event)
         }

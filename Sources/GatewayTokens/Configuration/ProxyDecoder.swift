@@ -62,6 +62,7 @@ package enum ProxyDecoder {
             return owner.usable("proxy", try ProxyRule(environment: { secrets.environment($0) }))
         default:
             guard let url = owner.string("proxy") else { return nil }
+            hideLogin(url, owner, "proxy")
             return owner.usable("proxy", try ParentProxy(url)).map { ProxyRule($0) }
         }
     }
@@ -75,9 +76,9 @@ package enum ProxyDecoder {
         if reference != nil, fields.has("username") || fields.has("password") {
             fields.error("auth", "give either a credential or a user name and a password, not both")
         }
-        guard let url = fields.requiredString("url"), var parent = fields.usable("url", try ParentProxy(url)) else {
-            return nil
-        }
+        guard let url = fields.requiredString("url") else { return nil }
+        hideLogin(url, fields, "url")
+        guard var parent = fields.usable("url", try ParentProxy(url)) else { return nil }
         if caPath != nil, parent.origin.scheme == .http { fields.error("ca", "has no effect: the proxy is http") }
         parent.caPath = caPath
         parent.login = login
@@ -87,6 +88,11 @@ package enum ProxyDecoder {
             span: span,
             path: fields.path
         )
+    }
+
+    /// A URL with a login is refused, and the line that it stands in is shown.
+    private static func hideLogin(_ url: String, _ fields: ConfigFields, _ key: String) {
+        if url.contains("@"), let node = fields.node(key) { fields.context.hide(node) }
     }
 
     private static func login(_ fields: ConfigFields) -> Secret? {
