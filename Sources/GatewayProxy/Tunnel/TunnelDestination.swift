@@ -8,7 +8,11 @@ package struct TunnelDestination: Sendable {
         /// This machine has it.
         let isOwn: Bool
 
-        static let byProxy = Dialled(address: nil, isOwn: false)
+        static let byProxy = Dialled()
+
+        private init() { (address, isOwn) = (nil, false) }
+
+        init(address: IPAddress, isOwn: Bool) { (self.address, self.isOwn) = (address, isOwn) }
     }
 
     /// The host in lower case, without a port, brackets and the dot of the root.

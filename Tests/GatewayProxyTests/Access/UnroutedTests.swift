@@ -48,9 +48,9 @@ struct UnroutedTests {
         ] as [(String, [String], Bool)]
     )
     func aProxyIsAskedForNames(_ target: String, _ allow: [String], _ isAsked: Bool) throws {
-        let destination = try #require(destination(target, Self.plan(allow)))
-        #expect((destination.refusalByProxy == nil) == isAsked)
-        #expect(destination.admits(.byProxy) == isAsked)
+        let server = try #require(destination(target, Self.plan(allow)))
+        #expect((server.refusalByProxy == nil) == isAsked)
+        #expect(server.admits(.byProxy) == isAsked)
     }
 
     @Test func aTunnelThatComesBackIsRefused() {
