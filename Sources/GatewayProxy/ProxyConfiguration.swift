@@ -13,6 +13,8 @@ package struct ProxyRoute: Sendable {
     /// Fields that clients may not send beside the credential of ``source``.
     package var ownedFields: [String]
     package var policy: RenewalPolicy
+    /// The credential that the proxy of the plan is sent; nil where it is sent none.
+    package var proxyLogin: FixedCredentialSource?
     /// What the observer is told that a request took: ``ExchangeRecord/route``.
     package var number: Int
 
@@ -22,6 +24,7 @@ package struct ProxyRoute: Sendable {
         selection: (any SubjectCredentialResolver)? = nil,
         ownedFields: [String] = [],
         policy: RenewalPolicy = RenewalPolicy(),
+        proxyLogin: FixedCredentialSource? = nil,
         number: Int
     ) {
         self.number = number
@@ -30,6 +33,7 @@ package struct ProxyRoute: Sendable {
         self.selection = selection
         self.ownedFields = ownedFields
         self.policy = policy
+        self.proxyLogin = proxyLogin
     }
 }
 
@@ -43,6 +47,10 @@ package struct ProxyConfiguration: Sendable {
     package var connect: [ListenerPlan.Address: ConnectPlan]
     /// What the observer is told that a request without a route took; nil: nothing.
     package var unroutedNumber: Int?
+    /// Servers without a route are reached through it; nil reaches them directly.
+    package var proxy: ProxyRule?
+    /// The credential that ``proxy`` is sent; nil where it is sent none.
+    package var proxyLogin: FixedCredentialSource?
     package var limits: Limits
     package var sendsProxyStatus: Bool
     /// The field that names each request in its answer; nil sends none.
@@ -60,6 +68,8 @@ package struct ProxyConfiguration: Sendable {
         engines: [EnginePlan] = [],
         connect: [ListenerPlan.Address: ConnectPlan] = [:],
         unroutedNumber: Int? = nil,
+        proxy: ProxyRule? = nil,
+        proxyLogin: FixedCredentialSource? = nil,
         limits: Limits,
         sendsProxyStatus: Bool = true,
         requestIDHeader: String? = nil,
@@ -73,6 +83,8 @@ package struct ProxyConfiguration: Sendable {
         self.access = access
         self.connect = connect
         self.unroutedNumber = unroutedNumber
+        self.proxy = proxy
+        self.proxyLogin = proxyLogin
         self.limits = limits
         self.sendsProxyStatus = sendsProxyStatus
         self.requestIDHeader = requestIDHeader

@@ -5,10 +5,11 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPCompression
 import NIOSSL
+import Synchronization
 
 /// Sends token requests with async-http-client.
 ///
-/// TLS 1.2 or later, verified; no redirects; no proxy, whatever the environment says. No compression is requested, but a
+/// TLS 1.2 or later, verified; no redirects; no proxy but the one of the request, whatever the environment says. No compression is requested, but a
 /// compressed response is decompressed: the server may send its tokens only once. Every request has a connection of its own: if
 /// one were lost on an old connection, it would be unknown whether the server had processed it.
 package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
@@ -19,7 +20,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
 
     private static let longestDeadline: Duration = .seconds(3600)
 
-    private let client: HTTPClient
+    private let clients: ClientsByProxy
     private let tls: TLSConfiguration
     private let userAgent: String
 
@@ -55,7 +56,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
                 try pipeline.addHandler(TrailingDataFilter(), position: .after(decompressor))
             }
         }
-        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        clients = ClientsByProxy(configuration)
         userAgent = "authgateway/\(version)"
     }
 
@@ -94,8 +95,7 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
 
     /// Call it once, when no request will follow.
     package func shutdown() async {
-        // Fails only when it was shut down before.
-        try? await client.shutdown()
+        await clients.shutdown()
     }
 
     package func send(
@@ -105,6 +105,12 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         assert(request.issuedParameters.isEmpty, "A request is sent without its assertions.")
         guard let outgoing = outgoing(request) else {
             return .failure(TokenTransportFailure(.unsendable, mayHaveBeenProcessed: false))
+        }
+        let proxy = request.proxy?.parent(for: request.url.origin)
+        guard let client = clients.client(through: proxy) else {
+            let detail =
+                "Token requests cannot go through the proxy \(proxy?.description ?? ""), because that is https."
+            return .failure(TokenTransportFailure(.init(detail, .proxyUnreachable)))
         }
         let collector = AnswerCollector(limitBytes: Self.answerLimitBytes)
         let wait = max(.zero, min(deadline, Self.longestDeadline))
@@ -120,7 +126,8 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
                 let failure = TransportErrors.failure(
                     for: error,
                     requestWasSent: collector.requestWasSent,
-                    codings: collector.codings
+                    codings: collector.codings,
+                    through: proxy
                 )
                 return .failure(failure)
             }
@@ -162,6 +169,75 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
         } catch {
             return nil
         }
+    }
+}
+
+/// A client of the library for each proxy, because the library takes a proxy for all requests of a client.
+private final class ClientsByProxy: Sendable {
+    /// Each has no connection while it sends nothing. Only proxies whose login changes every few minutes reach this.
+    private static let maximum = 64
+
+    private struct State {
+        var clients: [ParentProxy: HTTPClient] = [:]
+        /// The one that was used last is at the end.
+        var order: [ParentProxy] = []
+    }
+
+    private let direct: HTTPClient
+    private let configuration: HTTPClient.Configuration
+    private let state = Mutex(State())
+
+    init(_ configuration: HTTPClient.Configuration) {
+        self.configuration = configuration
+        direct = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    /// - Returns: nil for a proxy that cannot be used.
+    func client(through proxy: ParentProxy?) -> HTTPClient? {
+        guard let proxy else { return direct }
+        guard let setting = HTTPClient.Configuration.Proxy(proxy) else { return nil }
+        var configuration = configuration
+        configuration.proxy = setting
+        let (client, oldest) = state.withLock { [configuration] state -> (HTTPClient, HTTPClient?) in
+            state.order.removeAll { $0 == proxy }
+            state.order.append(proxy)
+            if let known = state.clients[proxy] { return (known, nil) }
+            let oldest =
+                state.order.count > Self.maximum ? state.clients.removeValue(forKey: state.order.removeFirst()) : nil
+            let new = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+            state.clients[proxy] = new
+            return (new, oldest)
+        }
+        if let oldest { Task { try? await oldest.shutdown() } }
+        return client
+    }
+
+    func shutdown() async {
+        let clients = state.withLock { state in
+            defer { state = State() }
+            return Array(state.clients.values)
+        }
+        // Fails only when it was shut down before.
+        for client in clients + [direct] { try? await client.shutdown() }
+    }
+}
+
+extension HTTPClient.Configuration.Proxy {
+    /// - Returns: nil for a proxy that is https, which the library does not know.
+    init?(_ proxy: ParentProxy) {
+        guard proxy.origin.scheme == .http else { return nil }
+        let login = proxy.login?.withValue { value -> HTTPClient.Authorization? in
+            let parts = value.split(separator: " ", maxSplits: 1).map(String.init)
+            guard parts.count == 2 else { return nil }
+            return switch parts[0].lowercased() {
+            case "basic": .basic(credentials: parts[1])
+            case "bearer": .bearer(tokens: parts[1])
+            default: nil
+            }
+        }
+        // A login that cannot be sent must not be left out.
+        if proxy.login != nil, login.flatMap(\.self) == nil { return nil }
+        self = .server(host: proxy.origin.lookupName, port: proxy.origin.port, authorization: login.flatMap(\.self))
     }
 }
 

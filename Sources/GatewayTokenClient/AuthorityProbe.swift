@@ -22,18 +22,25 @@ package enum AuthorityProbe {
     package static func ask(
         _ origin: Origin,
         showing certificate: ClientTLS?,
+        through proxy: ParentProxy? = nil,
         version: String,
         within limit: Duration
     ) async -> Result<Answer, EndpointOutcome.Cause> {
         let common = AsyncHTTPTokenEndpoint.tls
         guard let tls = try? certificate?.configuration(common) ?? common else { return .failure(.handshake) }
         var configuration = AsyncHTTPTokenEndpoint.configuration(tls, connectTimeout: limit)
+        if let proxy {
+            guard let setting = HTTPClient.Configuration.Proxy(proxy) else {
+                return .failure(.proxy("Token requests cannot go through the proxy \(proxy)."))
+            }
+            configuration.proxy = setting
+        }
         let end = CertificateEnd()
         configuration.http1_1ConnectionDebugInitializer = { channel in
             channel.eventLoop.submit { end.note(of: channel) }
         }
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        let answer = await ask(client, origin, end, version, within: limit)
+        let answer = await ask(client, origin, end, version, through: proxy, within: limit)
         // Fails only when it was shut down before.
         try? await client.shutdown()
         return answer
@@ -44,6 +51,7 @@ package enum AuthorityProbe {
         _ origin: Origin,
         _ end: CertificateEnd,
         _ version: String,
+        through proxy: ParentProxy?,
         within limit: Duration
     ) async -> Result<Answer, EndpointOutcome.Cause> {
         var request = HTTPClientRequest(url: "\(origin)/")
@@ -57,7 +65,8 @@ package enum AuthorityProbe {
             return .success(Answer(took: clock.now - start, certificateEnd: end.value, date: date))
         } catch {
             // Before or after: an answer is all that was wanted.
-            let failure = TransportErrors.failure(for: error, requestWasSent: end.hasConnected)
+            let failure = TransportErrors.failure(for: error, requestWasSent: end.hasConnected, through: proxy)
+            if let problem = failure.proxyProblem { return .failure(.proxy(problem.detail)) }
             return .failure(failure.alert.map { .alert($0) } ?? cause(of: failure.reason))
         }
     }

@@ -13,8 +13,10 @@ enum TransportErrors {
     static func failure(
         for error: any Error,
         requestWasSent: Bool,
-        codings: String? = nil
+        codings: String? = nil,
+        through proxy: ParentProxy? = nil
     ) -> TokenTransportFailure {
+        if let proxy, !requestWasSent, let failure = proxyFailure(error, proxy) { return failure }
         // A server may decide about the client certificate when the request is on its way already (TLS 1.3).
         if let alert = TLSAlert(error) {
             return TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: requestWasSent, alert: alert)
@@ -26,6 +28,46 @@ enum TransportErrors {
         if failure.reason == .tlsFailed { failure.tlsError = tlsError(error) }
         if failure.reason == .invalidAnswer, isAboutCoding(error) { failure.unreadableCoding = codings ?? "unknown" }
         return failure
+    }
+
+    /// - Returns: nil for what went wrong behind the proxy: TLS with the authorization server.
+    private static func proxyFailure(_ error: any Error, _ proxy: ParentProxy) -> TokenTransportFailure? {
+        func unreachable(_ what: String, _ reason: TokenTransportFailure.Reason) -> TokenTransportFailure {
+            TokenTransportFailure(.init("The proxy \(proxy) \(what).", .proxyUnreachable), reason: reason)
+        }
+        func refused(_ what: String, _ error: GatewayProblem.HopError = .proxyRefused) -> TokenTransportFailure {
+            TokenTransportFailure(.init("The proxy \(proxy) \(what).", error))
+        }
+        switch error {
+        case let error as NIOConnectionError:
+            let reason = reason(error)
+            return switch reason {
+            case .nameNotResolved: unreachable("has a name that cannot be resolved", reason)
+            case .connectTimeout: unreachable("did not accept a connection in time", reason)
+            default: unreachable("does not accept connections", reason)
+            }
+        case ChannelError.connectTimeout: return unreachable("did not accept a connection in time", .connectTimeout)
+        case let error as HTTPClientError:
+            if error == .proxyAuthenticationRequired {
+                return refused(loginProblem(of: proxy), .proxyLoginRefused)
+            }
+            if error == .invalidProxyResponse { return refused("refuses connections to it; do its rules allow that?") }
+            if error == .remoteConnectionClosed {
+                return refused("closed the connection before it had opened a tunnel")
+            }
+            if error == .tlsHandshakeTimeout { return nil }
+            return timeouts.contains(error) || error == .httpProxyHandshakeTimeout
+                ? unreachable("did not open a tunnel in time", .connectTimeout) : nil
+        case is HTTPParserError: return refused("did not answer CONNECT with valid HTTP")
+        default: return nil
+        }
+    }
+
+    private static func loginProblem(of proxy: ParentProxy) -> String {
+        let what =
+            proxy.credential.map { "does not accept the credential \($0)" }
+            ?? (proxy.login == nil ? "requires a login" : "does not accept the user name and the password")
+        return "\(what) (status 407)"
     }
 
     private static func reasonBeforeSending(_ error: any Error) -> TokenTransportFailure.Reason {

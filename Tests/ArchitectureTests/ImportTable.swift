@@ -111,6 +111,7 @@ enum ImpureFiles {
         "GatewayProxy/Upstream/ConnectionBudget.swift",
         "GatewayProxy/Upstream/Dialer.swift",
         "GatewayProxy/Upstream/NameLookup.swift",
+        "GatewayProxy/Upstream/ParentHop.swift",
         "GatewayProxy/Upstream/UnroutedResolver.swift",
         "GatewayProxy/Upstream/UpstreamFailure.swift",
         "GatewayProxy/Upstream/UpstreamPool.swift",

@@ -53,7 +53,6 @@ struct LoginDeskTests {
                         default: .failure(GatewayProblem(.noRoute, "There is no such credential."))
                         }
                     },
-                    endpoint: endpoint,
                     audit: audit,
                     onAuditFailure: .block,
                     clock: clock,

@@ -179,6 +179,32 @@ final class UpstreamTLSContextsTests {
         _ = try context(&ahead, route())
     }
 
+    /// A connection through one proxy, or with one login, must not serve requests that go another way.
+    @Test func theProxyAndItsLoginTellTargetsApart() throws {
+        let configuration = ProxyConfiguration(
+            routes: [],
+            access: AccessPlan(clients: [], allowedOrigins: [], requireClient: .auto),
+            limits: Limits(),
+            sha256: { $0 }
+        )
+        var targets = UpstreamTargets(of: configuration)
+        var proxied = route()
+        proxied.proxy = try ParentProxy("http://proxy:3128")
+        var withLogin = proxied
+        withLogin.proxy?.login = Secret("Basic x")
+        var plain = route("plain", scheme: .http)
+        plain.proxy = withLogin.proxy
+        let routes = [route(), proxied, withLogin, proxied, plain]
+        var indices: [Int] = []
+        for route in routes { indices.append(try targets.index(of: route)) }
+        #expect(indices == [0, 1, 2, 1, 3])
+        #expect(targets.all.map { $0.tunnelEnd == nil } == [true, false, false, true])
+        let form = try #require(targets.all[3].absoluteForm)
+        #expect(String(decoding: form.prefix, as: UTF8.self) == "\(plain.upstream)")
+        #expect(form.loginLine.withValue { String(decoding: $0, as: UTF8.self) } == "Proxy-Authorization: Basic x\r\n")
+        #expect(targets.all[3].hasDirectSocket && targets.all[0].parent == nil)
+    }
+
     @Test func connectionsToAServerCountOnWhenAReloadReachesItInAnotherWay() throws {
         var plan = route()
         plan.upstreamProtocol = .http1

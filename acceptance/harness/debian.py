@@ -1,4 +1,4 @@
-"""Debian's nginx and HAProxy, unpacked by scripts/setup-tests, and gunicorn, each as a process with a configuration of the test."""
+"""Debian's nginx, HAProxy and tinyproxy, unpacked by scripts/setup-tests, and gunicorn, each as a process with a configuration of the test."""
 
 import pathlib
 import shutil
@@ -100,6 +100,16 @@ def haproxy(folder, backend, *options):
         encoding="ascii",
     )
     return Server(folder, [binary("haproxy"), "-db", "-f", folder / "haproxy.cfg"], port)
+
+
+def tinyproxy(folder, user, password):
+    """A proxy for clients, with a login."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    port = processes.free_port()
+    options = f"Port {port}\nListen 127.0.0.1\nTimeout 60\nBasicAuth {user} {password}\n"
+    (folder / "tinyproxy.conf").write_text(options, encoding="ascii")
+    return Server(folder, [binary("tinyproxy"), "-d", "-c", folder / "tinyproxy.conf"], port)
 
 
 def gunicorn(folder, application, *options, **changes):

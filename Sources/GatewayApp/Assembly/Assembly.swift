@@ -182,7 +182,6 @@ struct Assembly: Sendable {
             let logins = LoginDesk(
                 parts: LoginDesk.Parts(
                     keeper: { makeControl().keeper(of: $0) },
-                    endpoint: clocks,
                     audit: storage.recorder,
                     onAuditFailure: plan.audit.onFailure,
                     clock: clock,

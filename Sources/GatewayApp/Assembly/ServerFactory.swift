@@ -99,6 +99,7 @@ package struct ServerFactory {
                 selection: route.credential.flatMap { sources.selection($0, in: plan) },
                 ownedFields: credential.map { type(of: $0.strategy).ownedFields } ?? [],
                 policy: credential?.policy ?? RenewalPolicy(),
+                proxyLogin: sources.proxyLogin(route.proxy),
                 number: number(route)
             )
         }
@@ -108,6 +109,8 @@ package struct ServerFactory {
             engines: plan.authz.compactMap(\.engine),
             connect: plan.connect,
             unroutedNumber: unroutedNumber,
+            proxy: plan.proxy,
+            proxyLogin: sources.proxyLogin(plan.proxy?.parents.first { $0.credential != nil }),
             limits: plan.limits,
             sendsProxyStatus: plan.sendsProxyStatus,
             requestIDHeader: plan.requestIDHeader,

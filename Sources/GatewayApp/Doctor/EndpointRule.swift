@@ -116,6 +116,9 @@ package enum EndpointRule {
         case .exhausted:
             let text = "was not tried: no file descriptors, memory or threads are left for this process"
             return reach(endpoint, .error, text, "Raise its limits.", command: "ulimit -a")
+        case .proxy(let detail):
+            let remedy = "See \"proxy\" in the configuration, and what the log of the proxy says."
+            return reach(endpoint, .error, "is not reached: \(detail)", remedy)
         case .noHTTP: return unreachable(endpoint, "does not speak HTTP", "Find out which program listens there.")
         case .certificate, .wrongKey, .alert, .handshake:
             let text = "accepts connections, and TLS fails (see tls)"

@@ -14,7 +14,6 @@ package actor LoginDesk: LoginControl {
     package struct Parts: Sendable {
         /// The keeper of the credential's token; the problem says why there is none.
         let keeper: @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>
-        let endpoint: any TokenEndpoint
         let audit: any AuditLog
         let onAuditFailure: AuditPlan.OnFailure
         let clock: any GatewayClock
@@ -22,14 +21,12 @@ package actor LoginDesk: LoginControl {
 
         package init(
             keeper: @escaping @Sendable (_ credential: String) -> Result<TokenKeeper, GatewayProblem>,
-            endpoint: any TokenEndpoint,
             audit: any AuditLog,
             onAuditFailure: AuditPlan.OnFailure,
             clock: any GatewayClock,
             logger: Logger
         ) {
             self.keeper = keeper
-            self.endpoint = endpoint
             self.audit = audit
             self.onAuditFailure = onAuditFailure
             self.clock = clock
@@ -145,7 +142,7 @@ package actor LoginDesk: LoginControl {
         let client = DeviceLoginClient(
             flow: flow,
             credential: keeper.name,
-            endpoint: parts.endpoint,
+            endpoint: keeper.endpoint,
             clock: parts.clock
         )
         switch await client.code() {
@@ -245,7 +242,7 @@ package actor LoginDesk: LoginControl {
 
     private func exchange(_ request: TokenRequest, of flow: any LoginFlow, for id: String) async {
         guard let login = logins[id] else { return }
-        switch await parts.endpoint.send(request, deadline: TokenKeeper.callDeadline) {
+        switch await login.keeper.endpoint.send(request, deadline: TokenKeeper.callDeadline) {
         case .failure(let failure):
             let explained = TokenFailure(explaining: failure, of: request, credential: login.keeper.name)
             await fail(id, explained.problem.words, reason: "no_answer", code: failure.reason.rawValue)

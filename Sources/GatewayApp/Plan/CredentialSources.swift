@@ -29,6 +29,7 @@ package struct CredentialSources: Sendable {
         let name: String
         let policy: RenewalPolicy
         let definition: [Secret]
+        let proxy: ProxyRule?
         /// A keeper that lends another one its token is part of that one.
         let parent: ObjectIdentifier?
     }
@@ -104,6 +105,11 @@ package struct CredentialSources: Sendable {
 
     func fixed(named name: String) -> FixedCredential? { fixedPlaces[name].map { fixed[$0] } }
 
+    /// The credential that a proxy is sent, whose lock counts; nil where it is sent none.
+    func proxyLogin(_ proxy: ParentProxy?) -> FixedCredentialSource? {
+        proxy?.credential.flatMap { fixed(named: $0)?.source }
+    }
+
     /// What a route takes its credential from; nil where nothing is injected.
     func source(_ credential: Int, in plan: Plan) -> (any CredentialSource)? {
         guard let source = sources[credential] else { return nil }
@@ -144,6 +150,7 @@ package struct CredentialSources: Sendable {
             name: credential.name,
             policy: credential.policy,
             definition: credential.definition,
+            proxy: credential.proxy,
             parent: parent.map { ObjectIdentifier($0) }
         )
         known[key] = keepers.count
@@ -168,6 +175,7 @@ package struct CredentialSources: Sendable {
             name: credential.name,
             policy: credential.policy,
             definition: credential.definition,
+            proxy: credential.proxy,
             parent: nil
         )
         let all =
@@ -245,7 +253,7 @@ package struct CredentialSources: Sendable {
                 policy: credential.policy,
                 key: key,
                 store: store ?? parts.store,
-                endpoint: parts.endpoint,
+                endpoint: credential.proxied(parts.endpoint) { [locks = parts.locks] in locks.contains($0) },
                 programs: parts.programs,
                 audit: parts.audit,
                 onAuditFailure: parts.onAuditFailure,

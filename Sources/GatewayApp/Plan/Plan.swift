@@ -1,6 +1,6 @@
 import GatewayConfiguration
 package import GatewayEvents
-import GatewayHTTP
+package import GatewayHTTP
 package import GatewayProxy
 package import GatewayTokens
 
@@ -26,6 +26,8 @@ package struct Plan: Sendable {
     var telemetry: TelemetryPlan?
     /// Signs the certificates for intercepted hosts.
     var localAuthority = LocalAuthorityPlan()
+    /// `defaults.proxy`, which tunnels to servers without a route go through as well; nil for none.
+    package var proxy: ProxyRule?
     /// Named credentials first, in file order, then those written inside routes (named `routes.<route>`) and those that
     /// a route switched to another subject (`box-service[user:42]`). A weaker token that is vended stands behind the named
     /// ones (`box-service[vend]`).
@@ -47,7 +49,16 @@ package struct Plan: Sendable {
     var certificatePaths: [String] {
         ((listeners + authz).map(\.tls) + [admin.tls]).compactMap(\.self)
             .flatMap { [$0.certificatePath, $0.clientCAPath] }.compactMap(\.self)
-            + routes.flatMap { [$0.tls.caPath, $0.tls.certificatePath] }.compactMap(\.self)
+            + routes.flatMap { [$0.tls.caPath, $0.tls.certificatePath, $0.proxy?.caPath] }.compactMap(\.self)
+            + (proxy?.parents ?? []).compactMap(\.caPath)
+    }
+
+    /// Whether a connection to there would reach a listener of this gateway, as far as the configuration says.
+    func listens(at origin: Origin) -> Bool {
+        (listeners + authz).contains { listener in
+            let port: Int? = if case .tcp(_, let port) = listener.address { port } else { nil }
+            return listener.address.isMeant(by: origin, port: port) || listener.publicURL?.origin == origin
+        }
     }
 }
 

@@ -217,6 +217,7 @@ package struct PlanChange: Hashable, Sendable, Codable {
             + items("limits", summary.limits, isFixed: Limits.keys.isFixed)
             + items("telemetry", summary.telemetry) { _ in true }
             + items("ca", summary.ca) { _ in false } + (certificate ?? [])
+            + (summary.proxy.map { [item("defaults.proxy", $0)] } ?? [])
     }
 
     private static func engines(_ digest: PlanDigest) -> [Item] {

@@ -60,6 +60,8 @@ enum PlanDecoder {
             )
         $0("telemetry", example: "otlp: http://127.0.0.1:4318\nsampling: 10%")
             .means("Where traces and metrics are exported (OpenTelemetry). Without it, nothing is exported.")
+        $0("defaults", example: "proxy: http://proxy.example.com:3128")
+            .means("Values for all routes and credentials that do not set them.")
         $0(
             "credentials",
             example: "reports: {strategy: bearer, token: {env: REPORTS_TOKEN}}\n"
@@ -135,7 +137,15 @@ enum PlanDecoder {
         var credentials = CredentialDecoder(catalog: catalog, context: fields.context, clients: clients)
         credentials.decodeNamed(fields.fields("credentials"))
         let engines = listeners.authz.compactMap(\.engine?.name)
-        let routes = RouteDecoder.decode(fields, clients: clients, engines: engines, credentials: &credentials)
+        let proxy = proxy(fields, &credentials)
+        let routes = RouteDecoder.decode(
+            fields,
+            clients: clients,
+            engines: engines,
+            proxy: proxy,
+            credentials: &credentials
+        )
+        credentials.followProxies(proxy)
         EngineDecoder.warnAboutUnused(listeners.authz, routes, fields)
         credentials.warnAboutUnused()
         var plan = Plan(
@@ -155,9 +165,54 @@ enum PlanDecoder {
         plan.authz = listeners.authz
         plan.telemetry = telemetry
         plan.localAuthority = localAuthority
+        plan.proxy = proxy
+        refuseOwnListeners(plan, fields)
         warnAboutNothingToIntercept(plan, fields)
         refuseLoopsWithoutVia(plan, fields)
         return plan
+    }
+
+    private static let defaultKeys = Keys {
+        $0("proxy", default: "none", type: ProxyDecoder.type, example: ProxyDecoder.example)
+            .means(
+                "The proxy for routes, for token requests and for tunnels to servers without a route. Servers on this "
+                    + "machine are reached directly. environment: the one of HTTPS_PROXY, HTTP_PROXY and NO_PROXY."
+            )
+    }
+
+    private static func proxy(_ root: ConfigFields, _ credentials: inout CredentialDecoder) -> ProxyRule? {
+        guard let fields = root.fields("defaults") else { return nil }
+        fields.explain(defaultKeys)
+        let setting = ProxyDecoder.decode(fields, isShared: true)
+        if fields.keys.isEmpty { fields.error("sets nothing; leave it out") }
+        fields.refuseUnknownKeys()
+        return setting.flatMap { credentials.rule(of: $0) }
+    }
+
+    /// A gateway that is its own proxy would ask itself without end.
+    private static func refuseOwnListeners(_ plan: Plan, _ fields: ConfigFields) {
+        var places: [(rule: [ParentProxy], path: ConfigPath, span: SourceSpan)] = []
+        if let proxy = plan.proxy {
+            places.append((proxy.parents, fields.path.appending("defaults").appending("proxy"), fields.span))
+        }
+        for route in plan.routes {
+            let path = fields.path.appending("routes").appending(route.name).appending("proxy")
+            places.append(([route.proxy].compactMap(\.self), path, route.span))
+        }
+        for credential in plan.credentials {
+            let path = fields.path.appending("credentials").appending(credential.name).appending("proxy")
+            places.append((credential.proxy?.parents ?? [], path, credential.span))
+        }
+        var reported: Set<ParentProxy> = []
+        for (parents, path, span) in places {
+            for parent in parents where reported.insert(parent).inserted && plan.listens(at: parent.origin) {
+                fields.context.error(
+                    "\(parent) is a listener of this gateway, which cannot be its own proxy",
+                    at: span,
+                    path: path
+                )
+            }
+        }
     }
 
     /// CONNECT is taken for `https` upstreams: without one the authority is not even made. A listener that also tunnels has a use then.

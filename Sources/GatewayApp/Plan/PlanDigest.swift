@@ -62,6 +62,7 @@ package struct PlanDefinitions: Sendable {
         add(AuditPlan.keys, of: plan.audit, in: "audit")
         add(TokenPlan.keys, of: plan.tokens, in: "tokens")
         add(Limits.keys, of: plan.limits, in: "limits")
+        if let proxy = plan.proxy { add("defaults.proxy") { $0.add(proxy) } }
         if let telemetry = plan.telemetry { add(TelemetryPlan.keys, of: telemetry, in: "telemetry") }
         if !plan.interceptedHosts.isEmpty { add(LocalAuthorityPlan.keys, of: plan.localAuthority, in: "ca") }
     }
@@ -87,6 +88,19 @@ package struct PlanDefinitions: Sendable {
 }
 
 // MARK: Declared values
+
+extension CanonicalBytes {
+    /// What the digest of `defaults.proxy` is made of.
+    fileprivate mutating func add(_ proxy: ProxyRule) {
+        for parent in [proxy.http, proxy.https] {
+            add(parent?.description)
+            add(parent?.login)
+            add(parent?.credential)
+            add(parent?.caPath)
+        }
+        add(proxy.exceptions.texts)
+    }
+}
 
 /// What the digest of a credential is made of.
 extension CredentialPlan {

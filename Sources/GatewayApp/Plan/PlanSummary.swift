@@ -1,6 +1,7 @@
 import FoundationEssentials
 package import GatewayConfiguration
 import GatewayEvents
+import GatewayHTTP
 import GatewayProxy
 import GatewayTokens
 
@@ -62,6 +63,8 @@ package struct PlanSummary: Hashable, Sendable, Codable {
     var telemetry: [String: String]
     /// Empty where nothing is intercepted.
     package var ca: [String: String]
+    /// The proxies of `defaults.proxy`; nil without any.
+    var proxy: String?
     package var credentials: [Credential]
     package var routes: [Route]
 
@@ -136,6 +139,8 @@ extension PlanSummary {
         limits = Limits.keys.texts(of: plan.limits)
         telemetry = plan.telemetry.map { TelemetryPlan.keys.texts(of: $0) } ?? [:]
         ca = plan.interceptsHosts ? LocalAuthorityPlan.keys.texts(of: plan.localAuthority) : [:]
+        let parents = plan.proxy?.parents.map(\.description) ?? []
+        proxy = parents.isEmpty ? nil : parents.joined(separator: ", ")
         credentials = []
         routes = []
     }
@@ -259,6 +264,7 @@ extension PlanSummary {
                 for (key, value) in values.sorted(by: { $0.key < $1.key }) { page.line(key, value) }
             }
         }
+        if let proxy { page.line("defaults.proxy", proxy) }
         page.heading("credentials")
         page.indented { page in for credential in credentials { credential.write(to: &page) } }
         page.heading("routes")

@@ -59,6 +59,8 @@ package enum ConfigSchema {
             )
         ]),
         "routes.*.tls.pin": SchemaWriter.stringOrStrings,
+        "routes.*.proxy": SchemaWriter.reference("proxy"),
+        "defaults.proxy": SchemaWriter.reference("proxy"),
         "credentials.*": SchemaWriter.reference("credential"),
         "routes.*.auth": .object([("anyOf", .array([SchemaWriter.reference("auth"), completion]))]),
     ]
@@ -84,7 +86,7 @@ package enum ConfigSchema {
     // MARK: Strategies
 
     private static func definitions(_ catalog: StrategyCatalog) -> SchemaValue {
-        let writer = SchemaWriter(substitutes: [:])
+        let writer = SchemaWriter(substitutes: ["proxy": SchemaWriter.reference("proxy")])
         let kinds = catalog.kinds.sorted()
         var definitions = SchemaWriter.shared
         let narrowing: [(String, SchemaValue)] = [
@@ -109,6 +111,8 @@ package enum ConfigSchema {
         let vend = SchemaWriter(substitutes: ["downscope": SchemaWriter.reference("downscope")])
             .members(vendTree(catalog), at: "")
         definitions.append(("vend", .object(vend.value(isClosed: true))))
+        let proxy = SchemaWriter(substitutes: [:]).members(proxyTree(), at: "").properties
+        definitions += proxy.filter { $0.0 == "proxy" }
         for type in catalog.strategies.sorted(by: { $0.kind < $1.kind }) {
             var node = writer.members(strategyTree(type), at: "")
             node.properties.removeAll { $0.0 == "strategy" }
@@ -173,16 +177,20 @@ package enum ConfigSchema {
 
     static func strategyTree(_ type: any AuthStrategy.Type) -> KeyRecorder.Node {
         var (isStatic, hasSecret) = (false, true)
+        // Of one that no made-up document suits, it is not known.
+        var sendsRequests: Bool?
         let tree = SchemaProbe.explore(fixed: ["strategy": type.kind]) { document, recorder in
             let fields = fields(document, recorder)
             let strategy = fields.flatMap { type.read(from: $0) }
             if let strategy, !strategy.isRenewable { isStatic = true }
             if let strategy, !strategy.hasSecret { hasSecret = false }
+            if let strategy { sendsRequests = sendsRequests == true || strategy.behavior.sendsRequests }
         }
-        let shared = SchemaProbe.explore { [isStatic, hasSecret] document, recorder in
+        let shared = SchemaProbe.explore { [isStatic, hasSecret, sendsRequests] document, recorder in
             guard let fields = fields(document, recorder) else { return }
             if !isStatic { _ = RenewalDecoder.decode(fields, for: nil, of: type) }
             if hasSecret { _ = SecretExpirationDecoder.decode(fields, for: nil) }
+            if sendsRequests ?? true { decodeProxy(fields) }
         }
         for key in shared.keys {
             tree.keys.append(key)
@@ -190,6 +198,18 @@ package enum ConfigSchema {
         }
         tree.meanings.merge(shared.meanings) { own, _ in own }
         return tree
+    }
+
+    /// `proxy`, which is the same wherever it stands.
+    private static func proxyTree() -> KeyRecorder.Node {
+        SchemaProbe.explore { document, recorder in
+            if let fields = fields(document, recorder) { decodeProxy(fields) }
+        }
+    }
+
+    private static func decodeProxy(_ fields: ConfigFields) {
+        fields.explain(CredentialDecoder.proxyKeys)
+        _ = ProxyDecoder.decode(fields)
     }
 
     static func downscopeTree(_ catalog: StrategyCatalog) -> KeyRecorder.Node {

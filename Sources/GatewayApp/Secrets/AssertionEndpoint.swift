@@ -19,7 +19,13 @@ package struct AssertionEndpoint: TokenEndpoint {
         var values: [Secret] = []
         for parameter in request.issuedParameters {
             do throws(MissingAssertion) {
-                values.append(try await assertion(from: parameter.source, within: left(until: end, on: clock)))
+                values.append(
+                    try await assertion(
+                        from: parameter.source,
+                        through: request.proxy,
+                        within: left(until: end, on: clock)
+                    )
+                )
             } catch {
                 return .failure(TokenTransportFailure(error))
             }
@@ -33,6 +39,7 @@ package struct AssertionEndpoint: TokenEndpoint {
 
     private func assertion(
         from source: AssertionSource,
+        through proxy: ProxyRule?,
         within deadline: Duration
     ) async throws(MissingAssertion) -> Secret {
         switch source {
@@ -43,8 +50,12 @@ package struct AssertionEndpoint: TokenEndpoint {
             case .success(.success(let content)): return try source.assertion(in: content)
             }
         case .service(let service):
-            switch await endpoint.send(service.request, deadline: deadline) {
-            case .failure(let failure): throw source.missing("no answer came (\(failure.reason.rawValue))")
+            var request = service.request
+            request.proxy = proxy
+            switch await endpoint.send(request, deadline: deadline) {
+            case .failure(let failure):
+                let proxy = failure.proxyProblem.map { "; \($0.detail)" } ?? ""
+                throw source.missing("no answer came (\(failure.reason.rawValue)\(proxy))")
             case .success(let reply): return try source.assertion(in: reply)
             }
         }

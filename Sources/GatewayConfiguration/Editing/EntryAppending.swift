@@ -126,7 +126,7 @@ struct EntryAppending {
 enum SectionOrder {
     private static let keys = [
         "version", "include", "state_directory", "workers", "proxy_status", "request_id_header", "listeners", "ca",
-        "access", "audit", "telemetry", "tokens", "limits", "credentials", "routes",
+        "access", "audit", "telemetry", "tokens", "limits", "defaults", "credentials", "routes",
     ]
 
     /// Before the first one that comes later, else behind all of them.

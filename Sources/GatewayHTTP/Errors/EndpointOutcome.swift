@@ -16,6 +16,8 @@ package enum EndpointOutcome: Hashable, Sendable {
         /// The server refused the connection, and said why.
         case alert(TLSAlert)
         case handshake
+        /// The proxy on the way did not open a connection. What happened, in one sentence.
+        case proxy(String)
         /// Connected, and what came was no HTTP.
         case noHTTP
     }

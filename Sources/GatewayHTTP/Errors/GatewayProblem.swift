@@ -33,7 +33,7 @@ package struct GatewayProblem: Error, Hashable, Sendable {
         return switch hopError {
         // Waiting changes none of them.
         case .nameNotResolved, .certificateRefused, .certificateUntrusted, .certificateNamesOther,
-            .certificateNotPinned, .handshakeFailed:
+            .certificateNotPinned, .handshakeFailed, .proxyLoginRefused:
             .fixConfiguration
         default: kind.recovery
         }

@@ -25,6 +25,12 @@ extension GatewayProblem {
         case responseNotTaken = "response_not_taken"
         case tunnelTimeout = "tunnel_timeout"
         case protocolError = "protocol_error"
+        /// The proxy before the upstream (`proxy`) cannot be reached, or is not trusted.
+        case proxyUnreachable = "proxy_unreachable"
+        /// That proxy does not connect to the upstream.
+        case proxyRefused = "proxy_refused"
+        /// That proxy answered 407.
+        case proxyLoginRefused = "proxy_login_refused"
     }
 }
 
@@ -46,6 +52,8 @@ extension GatewayProblem.HopError {
         case .responseTimeout, .tunnelTimeout: "http_response_timeout"
         case .requestNotTaken, .responseNotTaken: "connection_write_timeout"
         case .protocolError: "http_protocol_error"
+        case .proxyUnreachable, .proxyRefused: "destination_unavailable"
+        case .proxyLoginRefused: "proxy_configuration_error"
         }
     }
 }
@@ -102,6 +110,36 @@ extension GatewayProblem.HopError {
             tlsAdvice
         case .responseTimeout, .tunnelTimeout, .requestNotTaken, .responseNotTaken, .protocolError:
             exchangeAdvice
+        case .proxyUnreachable, .proxyRefused, .proxyLoginRefused:
+            proxyAdvice
+        }
+    }
+
+    private var proxyAdvice: ErrorAdvice {
+        switch self {
+        case .proxyUnreachable:
+            ErrorAdvice(
+                "The proxy cannot be reached.",
+                .operator,
+                "Start it, or fix its URL or proxy.ca.",
+                "authgateway doctor",
+                "authgateway config explain routes.*.proxy"
+            )
+        case .proxyLoginRefused:
+            ErrorAdvice(
+                "The proxy requires another login (status 407).",
+                .operator,
+                "Fix the login in proxy. Only Basic and Bearer are supported.",
+                "authgateway config explain routes.*.proxy"
+            )
+        default:
+            ErrorAdvice(
+                "The proxy did not connect to the upstream.",
+                .operator,
+                "Allow the upstream there, or name it in no_proxy.",
+                "authgateway explain ID",
+                "authgateway config explain routes.*.proxy"
+            )
         }
     }
 

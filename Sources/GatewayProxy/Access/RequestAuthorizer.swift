@@ -784,8 +784,10 @@ extension RequestAuthorizer {
             let problem = GatewayProblem(.requestRefused, "It has more than one Proxy-Authorization.")
             return .refused(refusal(problem, on: connection))
         }
+        if let problem = loopRefusal(head, bytes) { return .refused(refusal(problem, on: connection)) }
         let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
-        return decideConnect(to: host, port: port, isRooted: authority.isRooted, proof: proof, on: connection)
+        let via = head.section.fields.filter { $0.kind == .via }.map { bytes.string($0.value) }.joined(separator: ", ")
+        return decideConnect(to: host, port: port, isRooted: authority.isRooted, proof: proof, via, on: connection)
     }
 
     /// The server that a client has named in its TLS hello, and for which the gateway answers; nil if it has no route.
@@ -816,7 +818,7 @@ extension RequestAuthorizer {
             case .intercept, .refused: nil
             }
         guard let new, new.client == tunnel.client, let dialled = tunnel.dialled else { return false }
-        return new.admits(dialled.address, isOwn: dialled.isOwn)
+        return new.admits(dialled)
     }
 
     /// - Parameters:
@@ -828,6 +830,7 @@ extension RequestAuthorizer {
         port: Int,
         isRooted: Bool,
         proof: [UInt8]?,
+        _ via: String = "",
         on connection: ConnectionContext
     ) -> ConnectDecision {
         let evidence = clients.evidence(proof: proof, peer: connection.peer)
@@ -846,7 +849,7 @@ extension RequestAuthorizer {
         }
         let plan = connection.address.flatMap { connect[$0] } ?? ConnectPlan()
         let problem = plan.refusal(host: host, port: port)
-        let tunnel = TunnelDestination(
+        var tunnel = TunnelDestination(
             host: host,
             port: port,
             isRooted: isRooted,
@@ -854,6 +857,7 @@ extension RequestAuthorizer {
             proof: proof,
             plan: plan
         )
+        tunnel.via = via
         if table.hasUpstream(name.span, scheme: .http, host: name.indices, port: port) {
             let origin = InterceptedOrigin(scheme: .http, host: host, port: port, proof: proof)
             return .peek(origin, tunnel: problem == nil ? tunnel : nil)

@@ -1405,6 +1405,14 @@ final class ExchangeDriver {
         leave()
     }
 
+    /// The proxy before the upstream did not take the request. Its connection is already closed.
+    func proxyRefused(_ problem: GatewayProblem) {
+        enter()
+        upstream = nil
+        end(with: .responseInvalid, problem)
+        leave()
+    }
+
     private func upstreamProblem(_ kind: ProblemKind, _ detail: String) -> GatewayProblem {
         // A detail such as "It sent …" is about the upstream: its name replaces the pronoun.
         let begin = detail.hasPrefix("It ") ? detail.dropFirst(2) : ": \(detail)"

@@ -1053,8 +1053,8 @@ extension HTTP1ClientConnection {
             return isEstablished ? closeNow() : refuse(problem, refusal)
         }
         phase = .dialling
-        // The dialer answers earlier.
-        setDeadline(timeouts.connect + timeouts.linger)
+        // The dialer answers earlier. A proxy may take as long again to open its tunnel.
+        setDeadline(timeouts.connect + timeouts.connect + timeouts.linger)
         let tunnel = ConnectTunnel(to: destination, of: self, countedBy: usage, isEstablished: isEstablished)
         TunnelDialer(to: destination, of: configuration.worker, under: shared)
             .dial { [self] result in
@@ -1099,6 +1099,7 @@ extension HTTP1ClientConnection {
         hand(over: context)
         swap.finish(replaying: rest)
         if clientHasClosedOutput { client.inputEnded() }
+        if let first = connection.first, first.readableBytes > 0 { connection.end.pass(first) }
         connection.end.resumeReading()
     }
 }

@@ -126,7 +126,9 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         switch phase {
         case .opening:
             let detail = "\(opening?.origin.description ?? "The upstream") did not finish the TLS handshake in time."
-            settle(.failure(GatewayProblem(.upstreamTimeout, detail, hopError: .handshakeTimeout)))
+            let problem = GatewayProblem(.upstreamTimeout, detail, hopError: .handshakeTimeout)
+            let parental = ParentHandshake.overdue(on: context?.channel)
+            settle(.failure(parental ?? opening?.target.behindProxy(problem) ?? problem))
             close()
         case .idle: closeIdle()
         case .tunnel: if exchange == nil { writer.reset() }
@@ -234,7 +236,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         isWritable = false
         clock.end()
         timer.cancel()
-        settle(.failure(Self.lost))
+        settle(.failure(opening?.target.behindProxy(Self.lost) ?? Self.lost))
         owner.take()?.connectionEnded(self)
         tunnelEnded.take()?()
         if let id { pool.connectionEnded(id) }
@@ -266,14 +268,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         if let opening {
             // The library says that it rejects the certificate, but not why.
             let certificate = hasDirectSocket ? nil : try? context.pipeline.syncOperations.nioSSL_peerCertificate()
-            let authorities = opening.target.key.tls.caPath
-            let problem = UpstreamFailure.problem(
-                error,
-                opening.origin,
-                certificate: certificate,
-                authorities: authorities
-            )
-            settle(.failure(problem))
+            settle(.failure(opening.target.problem(error, certificate: certificate)))
         }
         if UpstreamFailure.isRenegotiation(error), phase == .head || phase == .body || phase == .inspecting {
             fail(UpstreamFailure.renegotiation)
@@ -549,8 +544,19 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             reader.nextHead()
             return true
         }
+        if status == 407, pool.target.absoluteForm != nil, let parent = pool.target.parent {
+            refuse(parent.loginProblem)
+            return false
+        }
         reader.beginContent()
         return follow(exchange.receive(reader.head, head), head, exchange)
+    }
+
+    /// The proxy wants another login. What it says of that is between it and the gateway.
+    private func refuse(_ problem: GatewayProblem) {
+        let exchange = exchange.take()
+        close()
+        exchange?.proxyRefused(problem)
     }
 
     /// - Returns: Whether to go on with the bytes that were received.

@@ -29,13 +29,16 @@ struct RequestWriter: ~Copyable {
         into out: inout ByteBuffer
     ) -> Bool {
         // What is kept of the head is no longer than it; the rest is ours.
+        let form = route.absoluteForm
         let own = ownBytes(end)
         return HeadCursor.append(to: &out, from: source, capacity: head.end + own) { cursor in
             cursor.copy(head.method)
             cursor.write(0x20)
+            if let form { cursor.write(form.prefix) }
             writeTarget(head, source, &cursor)
             cursor.write(" HTTP/1.1\r\n")
             cursor.write(route.hostLine)
+            if let form { form.loginLine.withValue { cursor.write($0) } }
             route.fieldLines.withValue { cursor.write($0) }
             if let signature { signature.lines.withValue { cursor.write($0) } }
             cursor.write(route.routeLines)
@@ -53,7 +56,7 @@ struct RequestWriter: ~Copyable {
     /// Room for all that does not come from the client's head.
     private func ownBytes(_ end: RequestEnd) -> Int {
         route.injectedBytes + forwarded.utf8.count + destination.count + end.lines.count + Self.wording
-            + (signature?.size ?? 0)
+            + (signature?.size ?? 0) + (route.absoluteForm?.count ?? 0)
     }
 
     private func write(_ trace: RequestTrace, _ cursor: inout HeadCursor) {
@@ -101,7 +104,8 @@ struct RequestWriter: ~Copyable {
         switch path(of: head, bytes) {
         case .nothing: break
         case .root: cursor.write(0x2F)
-        case .server: cursor.write(0x2A)
+        // The URL without a path asks for the server as a whole (RFC 9112 section 3.2.4).
+        case .server: if route.absoluteForm == nil { cursor.write(0x2A) }
         case .copied(let path): cursor.copy(path)
         }
         if let query = signature?.query {

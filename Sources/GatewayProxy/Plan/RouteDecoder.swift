@@ -1,5 +1,5 @@
 package import GatewayConfiguration
-import GatewayHTTP
+package import GatewayHTTP
 package import GatewayTokens
 
 /// Reads `routes`.
@@ -14,10 +14,12 @@ package enum RouteDecoder {
         "upstream", "auth", "match", "preset", "allow", "clients", "tls", "protocol",
     ]
 
+    /// - Parameter proxy: `defaults.proxy`.
     package static func decode(
         _ root: ConfigFields,
         clients: [String],
         engines: [String],
+        proxy: ProxyRule? = nil,
         credentials: inout CredentialDecoder
     ) -> [RoutePlan] {
         guard root.has("routes") else {
@@ -36,7 +38,7 @@ package enum RouteDecoder {
             let match = RouteMatch.decode(own, name: name, at: entry.keySpan)
             matches[name] = match
             conflicts.add(match, path: own.path)
-            var route = route(own, name: name, at: entry.keySpan, match, clients, &credentials)
+            var route = route(own, name: name, at: entry.keySpan, match, clients, proxy, &credentials)
             let authz = EngineDecoder.route(own, known: engines, of: route, credentials: credentials.plans)
             route?.authz = authz
             own.refuseUnknownKeys()
@@ -56,6 +58,7 @@ package enum RouteDecoder {
         at span: SourceSpan,
         _ match: RouteMatch,
         _ clients: [String],
+        _ proxy: ProxyRule?,
         _ credentials: inout CredentialDecoder
     ) -> RoutePlan? {
         fields.explain(RoutePlan.keys)
@@ -82,6 +85,7 @@ package enum RouteDecoder {
         )
         let cookies = fields.choice("cookies", of: CookiePolicy.self)
         let tls = RouteTLS.decode(fields, of: upstream)
+        let ownProxy = ProxyDecoder.decode(fields).flatMap { credentials.rule(of: $0) }
         if plan.allowsConnectionAuth, plan.upstreamProtocol == .http2 {
             fields.error("protocol", "NTLM and Negotiate need HTTP/1.1: remove this, or \"connection_auth\"")
         }
@@ -99,6 +103,7 @@ package enum RouteDecoder {
         plan.endpoints = auth.credential.map { credentials.endpoints(of: $0, at: upstream) } ?? []
         plan.clients = allowedClients
         plan.tls = tls
+        plan.proxy = (ownProxy ?? proxy)?.parent(for: upstream.origin)
         if plan.allowsConnectionAuth, !plan.forwardsAuthorization {
             fields.error("connection_auth", obstacle(toConnectionAuthOf: plan))
         }

@@ -99,6 +99,8 @@ package struct RoutePlan: Hashable, Sendable {
     package var allowedOrigins: [String]?
     package var tls: TLS
     package var upstreamProtocol: UpstreamProtocol
+    /// The upstream is reached through it; nil for directly.
+    package var proxy: ParentProxy?
     package var timeouts: Timeouts
     /// Shows whose credential the route sends; nil asks nothing.
     package var whoami: WhoAmI?
@@ -275,6 +277,13 @@ extension RoutePlan {
             .shows("tls_certificate", as: "tls.certificate") { $0.tls.certificatePath.map { .text($0) } }
             .shows("pins", as: "tls.pin") { $0.tls.pins.isEmpty ? nil : .texts($0.tls.pins.map(\.description)) }
             .means("How the upstream's certificate is checked, and the client certificate for it.")
+        $0("proxy", default: "defaults.proxy", type: ProxyDecoder.type, example: ProxyDecoder.example)
+            .covers { [$0.proxy?.origin, $0.proxy?.login, $0.proxy?.credential, $0.proxy?.caPath] }
+            .shows("proxy") { $0.proxy.map { .text($0.description) } }
+            .means(
+                "The proxy through which the upstream is reached. environment: the one of HTTPS_PROXY, HTTP_PROXY and "
+                    + "NO_PROXY."
+            )
         $0("clients", default: "all", example: "[laptop, ci]")
             .covers { [$0.clients] }
             .shows("clients") { $0.clients.map { .texts($0) } }

@@ -33,6 +33,7 @@ final class CompiledRoute: Sendable {
     let policy: RenewalPolicy
     /// The sessions of a credential that signs once the upstream has sent a challenge; nil for others.
     let sessions: SigningSessions?
+    private let proxyLogin: FixedCredentialSource?
     private let ownedFields: [String]
     let hostLine: [UInt8]
     let basePath: [UInt8]
@@ -79,6 +80,7 @@ final class CompiledRoute: Sendable {
         selection = route.selection
         policy = route.policy
         sessions = (route.source?.fixed?.credential.signer as? any ChallengeSigner).map { SigningSessions($0) }
+        proxyLogin = route.proxyLogin
         ownedFields = route.ownedFields
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
@@ -107,6 +109,7 @@ final class CompiledRoute: Sendable {
             selection: selection,
             ownedFields: ownedFields,
             policy: policy,
+            proxyLogin: proxyLogin,
             number: number
         )
     }

@@ -45,6 +45,8 @@ final class CredentialedRoute {
     /// The audit log has an event that this generation is used on this route.
     private(set) var isUseNoted = false
     let query: InjectedQuery?
+    /// Requests in HTTP/1 are sent to a proxy, which sends them on.
+    let absoluteForm: AbsoluteForm?
     /// The credential is part of the request target.
     let hasSecretTarget: Bool
     /// The size in bytes of everything that is injected, including base path and query.
@@ -99,6 +101,7 @@ final class CredentialedRoute {
             )
         )
         query = credential?.injection.query.map(InjectedQuery.init)
+        absoluteForm = state.http1Pool.target.absoluteForm
         // A token may bring fields that were not known when the configuration was checked. They take precedence.
         let set = route.plan.headers.set.filter { !own.contains(Array(FieldSyntax.slot($0.name).utf8)) }
         routeLines = route.asUserLine + route.codingLine + set.flatMap { $0.line.withValue(\.self) }

@@ -12,12 +12,16 @@ final class UnroutedRoute {
     init(to server: TunnelDestination, under configuration: WorkerConfiguration) throws(ListenerError) {
         self.server = server
         let (shared, plan) = (configuration.shared, RoutePlan(to: server))
+        var contexts = UpstreamTLSContexts()
         let target = try UpstreamTarget(
             plan,
+            key: UpstreamTarget.Key(plan),
             budget: ConnectionBudget(
                 maximum: shared.limits.connectionsPerUpstream,
                 clients: shared.clientNames
             ),
+            contexts: &contexts,
+            parent: shared.parent(ofUnrouted: plan.upstream),
             sha256: shared.configuration.sha256
         )
         let compiled = CompiledRoute(

@@ -28,6 +28,8 @@ final class ConnectTunnel: DeadlineKeeper {
     let listenerNumber: Int
     private let configuration: WorkerConfiguration
     private let place: RequestPlace
+    /// The proxy that it goes through; nil for none.
+    private let parent: ParentHop?
     private var phase = Phase.dialling
     private var record: ExchangeRecord
     /// nil for a client without limits.
@@ -51,6 +53,7 @@ final class ConnectTunnel: DeadlineKeeper {
         connection = client.connectionContext
         listenerNumber = client.listenerNumber
         configuration = client.configuration
+        parent = configuration.shared.parent(ofUnrouted: destination.origin)
         timer = DeadlineTimer(queue: configuration.worker.deadlines)
         let bytes = client.request.bytes
         let span = bytes.readableBytesUInt8Span
@@ -122,7 +125,9 @@ final class ConnectTunnel: DeadlineKeeper {
     }
 
     private func isAdmitted(by shared: ProxyShared) -> Bool {
-        shared.authorizer.stillAdmits(destination, on: connection)
+        guard shared.authorizer.stillAdmits(destination, on: connection) else { return false }
+        // Without that proxy, the server's address would have a say.
+        return parent == nil || shared.parent(ofUnrouted: destination.origin)?.plan == parent?.plan
     }
 
     /// - Parameter problem: nil for what belongs to tunnels: an end is lost, or nothing has passed for long.
@@ -188,14 +193,20 @@ struct TunnelDialer: Sendable {
         let end: TunnelEnd
         let channel: any Channel
         let dialled: TunnelDestination.Dialled
+        /// What has come from the server already.
+        var first: ByteBuffer?
     }
 
     private let destination: TunnelDestination
     private let loop: any EventLoop
     private let shared: ProxyShared
     private let freeIdle: @Sendable () -> Void
+    private let parent: ParentHop?
+    private let worker: NIOLoopBound<Worker>
 
     init(to destination: TunnelDestination, of worker: Worker, under shared: ProxyShared) {
+        parent = shared.parent(ofUnrouted: destination.origin)
+        self.worker = NIOLoopBound(worker, eventLoop: worker.loop)
         self.destination = destination
         loop = worker.loop
         freeIdle = worker.freeIdle
@@ -205,6 +216,7 @@ struct TunnelDialer: Sendable {
     /// - Parameter done: Called on the event loop, on a later turn.
     func dial(_ done: @escaping (Result<Connection, GatewayProblem>) -> Void) {
         let (destination, loop, shared, freeIdle) = (destination, loop, shared, freeIdle)
+        if let parent { return dial(through: parent, done) }
         UnroutedResolver.make(for: destination, on: loop)
             .flatMap { resolver in
                 ClientBootstrap(group: loop)
@@ -224,9 +236,77 @@ struct TunnelDialer: Sendable {
             }
             .assumeIsolated()
             .whenComplete { result in
-                let origin = Origin(scheme: .https, host: destination.host, port: destination.port)
+                let origin = destination.origin
                 done(result.flatMapError { .failure(UnroutedResolver.problem($0, origin)) }.flatMap(connection))
             }
+    }
+
+    private func dial(
+        through parent: ParentHop,
+        _ done: @escaping (Result<Connection, GatewayProblem>) -> Void
+    ) {
+        let (destination, loop, shared, freeIdle) = (destination, loop, shared, freeIdle)
+        if let problem = parent.lockedProblem ?? destination.refusalByProxy {
+            // On a later turn, as all other answers.
+            return loop.assumeIsolated().execute { done(.failure(problem)) }
+        }
+        let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
+        let (worker, place) = (worker, parent.plan.origin)
+        // A client that is itself a gateway is told by this if it is asked again.
+        let via = destination.via.isEmpty ? "1.1 \(shared.viaName)" : "\(destination.via), 1.1 \(shared.viaName)"
+        ClientBootstrap(group: loop)
+            .resolver(UpstreamResolver(loop: loop))
+            .connectTimeout(shared.timeouts.connect)
+            .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    hasDialled.value = true
+                    try shared.descriptors.requireRoom(for: channel, freeIdle: freeIdle)
+                    try shared.timeouts.keepAlive.set(on: channel)
+                    try parent.begin(channel, to: destination.origin, via: via)
+                    worker.value.register(channel, through: parent)
+                    let end = TunnelEnd(hasDirectSocket: !parent.isEncrypted)
+                    try channel.pipeline.syncOperations.addHandler(end)
+                }
+            }
+            .connect(host: place.lookupName, port: place.port)
+            .assumeIsolated()
+            .whenComplete { result in
+                switch result {
+                case .failure(let error):
+                    done(.failure(parent.unreachable(error, isUnresolved: !hasDialled.value)))
+                case .success(let channel):
+                    connect(channel, through: parent, done)
+                }
+            }
+    }
+
+    private func connect(
+        _ channel: any Channel,
+        through parent: ParentHop,
+        _ done: @escaping (Result<Connection, GatewayProblem>) -> Void
+    ) {
+        let pipeline = channel.pipeline.syncOperations
+        guard let handshake = try? pipeline.handler(type: ParentHandshake.self),
+            let end = try? pipeline.handler(type: TunnelEnd.self)
+        else {
+            channel.close(promise: nil)
+            return done(.failure(parent.unreachable(ChannelError.ioOnClosedChannel)))
+        }
+        let origin = destination.origin
+        var waiting: ((Result<Connection, GatewayProblem>) -> Void)? = done
+        let overdue = loop.assumeIsolated()
+            .scheduleTask(in: shared.timeouts.connect) {
+                waiting.take()?(.failure(parent.overdue(origin)))
+                end.cut()
+            }
+        handshake.whenOpen { result in
+            overdue.cancel()
+            waiting.take()?(
+                result.map { Connection(end: end, channel: channel, dialled: .byProxy, first: $0) }
+            )
+        }
     }
 
     private func connection(_ channel: any Channel, _ resolver: UnroutedResolver) -> Result<Connection, GatewayProblem>
@@ -235,7 +315,7 @@ struct TunnelDialer: Sendable {
             let end = try? channel.pipeline.syncOperations.handler(type: TunnelEnd.self)
         else {
             channel.close(promise: nil)
-            let origin = Origin(scheme: .https, host: destination.host, port: destination.port)
+            let origin = destination.origin
             return .failure(UpstreamFailure.problem(ChannelError.ioOnClosedChannel, origin))
         }
         return .success(Connection(end: end, channel: channel, dialled: dialled))

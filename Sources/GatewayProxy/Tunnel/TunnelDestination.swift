@@ -3,9 +3,16 @@ package import GatewayHTTP
 /// A server without a route that a client may reach: by CONNECT, and bytes pass as they are; or with a plain request.
 package struct TunnelDestination: Sendable {
     struct Dialled: Sendable {
-        let address: IPAddress
+        /// nil where a proxy has looked the name up, which does not say what it found.
+        let address: IPAddress?
         /// This machine has it.
         let isOwn: Bool
+
+        static let byProxy = Dialled()
+
+        private init() { (address, isOwn) = (nil, false) }
+
+        init(address: IPAddress, isOwn: Bool) { (self.address, self.isOwn) = (address, isOwn) }
     }
 
     /// The host in lower case, without a port, brackets and the dot of the root.
@@ -37,6 +44,19 @@ package struct TunnelDestination: Sendable {
     /// - Parameter isOwn: This machine has it.
     package func admits(_ address: IPAddress, isOwn: Bool) -> Bool { plan.admits(address, of: host, isOwn: isOwn) }
 
+    func admits(_ dialled: Dialled) -> Bool {
+        dialled.address.map { admits($0, isOwn: dialled.isOwn) } ?? (refusalByProxy == nil)
+    }
+
+    /// Why a proxy is not asked for that server; nil where it may be.
+    var refusalByProxy: GatewayProblem? { plan.refusalByProxy(of: host) }
+
+    /// What the client's CONNECT had in `Via`; empty without.
+    var via = ""
+
+    /// What a tunnel leads to.
+    var origin: Origin { Origin(scheme: .https, host: lookupName, port: port) }
+
     /// Where a plain request goes.
     var plainOrigin: Origin { Origin(scheme: .http, host: lookupName, port: port) }
 
@@ -50,7 +70,7 @@ package struct TunnelDestination: Sendable {
         guard new.host == host, new.port == port, new.isRooted == isRooted, new.client == client, let dialled else {
             return false
         }
-        return new.admits(dialled.address, isOwn: dialled.isOwn)
+        return new.admits(dialled)
     }
 
     /// Host and port as people write them.
@@ -102,6 +122,26 @@ extension ConnectPlan {
             }
         }
         return isNamed && !isOwn && PublicAddress.contains(address)
+    }
+
+    /// Why a proxy is not asked for that server; nil where it may be. ``refusal(host:port:scheme:)`` was asked before.
+    ///
+    /// The proxy looks the name up, so that nothing is known of its addresses here: no network admits a name, and the proxy has to
+    /// keep names that lead into its own network from clients. A name of this machine would mean the proxy's machine.
+    func refusalByProxy(of host: String) -> GatewayProblem? {
+        guard IPAddress(host) == nil else { return nil }
+        if allow.contains(.host(Origin.unrooted(host))) { return nil }
+        let isLocal = Origin(scheme: .http, host: host, port: 80).isLoopback
+        if !isLocal, !Self.mayBeAddress(host), allow.isEmpty || allow.contains(where: { $0.names(host) }) { return nil }
+        let detail = "A proxy would look up \(host). To allow that, name the host in connect.allow of this listener."
+        return GatewayProblem(.destinationProhibited, detail)
+    }
+
+    /// Some resolvers read names such as `127.1` and `0x7f000001` as addresses (inet_aton(3)).
+    private static func mayBeAddress(_ host: String) -> Bool {
+        let last = Origin.unrooted(host).split(separator: ".", omittingEmptySubsequences: false).last ?? ""
+        return host.contains(":") || last.isEmpty || last.utf8.allSatisfy(\.isDigit)
+            || last.hasPrefix("0x") && last.utf8.dropFirst(2).allSatisfy(\.isHexDigit)
     }
 
     private static func noRoute(_ server: Origin, _ advice: String) -> GatewayProblem {

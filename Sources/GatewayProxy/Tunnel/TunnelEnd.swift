@@ -55,9 +55,10 @@ final class TunnelEnd: ChannelDuplexHandler {
         writer.read()
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { pass(unwrapInboundIn(data)) }
+
+    func pass(_ bytes: ByteBuffer) {
         guard !isOver, let tunnel, let other else { return }
-        let bytes = unwrapInboundIn(data)
         tunnel.passed(bytes.readableBytes, from: self)
         other.writer.send(bytes)
     }

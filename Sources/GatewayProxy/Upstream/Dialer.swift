@@ -25,6 +25,7 @@ final class Dialer {
     private let clock: LoopClock
     private let buffers: SpareBuffers
     private let logger: Logger
+    private let viaName: String
     /// Logged once, not for every connection.
     private var wrongKey: CertificatePin?
 
@@ -41,12 +42,19 @@ final class Dialer {
         clock = worker.clock
         buffers = worker.buffers
         logger = shared.logger
+        viaName = shared.viaName
     }
 
     /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
     ///
     /// - Parameter done: Gets a connection whose TLS handshake may be under way. May be called before this returns.
     func dial(for pool: UpstreamPool, _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void) {
+        if let parent = target.parent {
+            if let problem = parent.lockedProblem { return done(.failure(problem)) }
+            if let problem = server?.refusalByProxy { return done(.failure(problem)) }
+            server?.dialled = TunnelDestination.Dialled.byProxy
+            return dial(resolver, for: pool, done)
+        }
         guard let server else { return dial(resolver, for: pool, done) }
         self.server?.dialled = nil
         UnroutedResolver.make(for: server, on: loop).assumeIsolated()
@@ -64,18 +72,24 @@ final class Dialer {
         _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void
     ) {
         let (target, descriptors, keepAlive) = (target, descriptors, timeouts.keepAlive)
+        let place = target.parent?.plan.origin ?? target.origin
         let bound = NIOLoopBound((dialer: self, pool: pool), eventLoop: loop)
         let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
         ClientBootstrap(group: loop)
             .resolver(resolver)
             .connectTimeout(timeouts.connect)
-            .channelOption(.maxMessagesPerRead, value: UInt(target.tlsContext == nil ? 1 : 4))
+            .channelOption(.maxMessagesPerRead, value: UInt(target.hasDirectSocket ? 1 : 4))
             .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     hasDialled.value = true
                     try descriptors.requireRoom(for: channel) { bound.value.dialer.worker?.freeIdle() }
                     try keepAlive.set(on: channel)
+                    if let parent = target.parent {
+                        let via = "1.1 \(bound.value.dialer.viaName)"
+                        try parent.begin(channel, to: target.tunnelEnd, via: via)
+                        bound.value.dialer.worker?.register(channel, through: parent)
+                    }
                     if let context = target.tlsContext {
                         try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))
                     }
@@ -89,13 +103,13 @@ final class Dialer {
                     try channel.pipeline.syncOperations.addHandler(connection)
                 }
             }
-            .connect(host: target.origin.lookupName, port: target.origin.port)
+            .connect(host: place.lookupName, port: place.port)
             .assumeIsolated()
             .whenComplete { [self] result in
                 switch result {
                 case .success(let channel):
                     // Where a route leads, the cast would fail, and the runtime remembers no cast that fails.
-                    if server != nil, let resolver = resolver as? UnroutedResolver {
+                    if server != nil, target.parent == nil, let resolver = resolver as? UnroutedResolver {
                         server?.dialled = resolver.dialled(on: channel)
                     }
                     done(connection(on: channel))
@@ -107,7 +121,8 @@ final class Dialer {
     }
 
     private func problem(_ error: any Error, isUnresolved: Bool) -> GatewayProblem {
-        server == nil
+        if let parent = target.parent { return parent.unreachable(error, isUnresolved: isUnresolved) }
+        return server == nil
             ? UpstreamFailure.problem(error, target.origin, isUnresolved: isUnresolved)
             : UnroutedResolver.problem(error, target.origin, isUnresolved: isUnresolved)
     }
@@ -119,13 +134,13 @@ final class Dialer {
 
     /// For a connection that keeps nothing that it has read; nil with TLS, whose handler does.
     fileprivate var sharedAllocator: SharedReadAllocator? {
-        target.tlsContext == nil ? SharedReadAllocator(buffers, of: loop) : nil
+        target.hasDirectSocket ? SharedReadAllocator(buffers, of: loop) : nil
     }
 
     fileprivate func makeConnection(of pool: UpstreamPool) -> HTTP1UpstreamConnection {
         HTTP1UpstreamConnection(
             pool: pool,
-            hasDirectSocket: target.tlsContext == nil,
+            hasDirectSocket: target.hasDirectSocket,
             loop: loop,
             clock: clock,
             limits: limits,
@@ -148,7 +163,7 @@ final class Dialer {
             pool: pool,
             id: id,
             origin: target.origin,
-            isEncrypted: target.tlsContext != nil,
+            isEncrypted: !target.hasDirectSocket,
             limits: limits,
             worker: (clock, buffers),
             timeouts: timeouts,
@@ -164,7 +179,7 @@ final class Dialer {
                 : .success(.negotiation(try pipeline.handler(type: UpstreamNegotiation.self)))
         } catch {
             channel.close(promise: nil)
-            return .failure(UpstreamFailure.problem(error, target.origin))
+            return .failure(target.problem(error))
         }
     }
 
@@ -257,7 +272,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
 
     func channelInactive(context: ChannelHandlerContext) {
         timer.cancel()
-        settle(.failure(HTTP1UpstreamConnection.lost))
+        settle(.failure(target.behindProxy(HTTP1UpstreamConnection.lost)))
         if let id { pool.connectionEnded(id) }
         context.fireChannelInactive()
     }
@@ -270,18 +285,14 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
         let problem =
             isRefused
             ? GatewayProblem.speaksNoHTTP2(target.origin)
-            : UpstreamFailure.problem(
-                error,
-                target.origin,
-                certificate: certificate,
-                authorities: target.key.tls.caPath
-            )
+            : target.problem(error, certificate: certificate)
         fail(problem)
     }
 
     func deadlinePassed() {
         let detail = "\(target.origin) did not finish the TLS handshake in time."
-        fail(GatewayProblem(.upstreamTimeout, detail, hopError: .handshakeTimeout))
+        let problem = GatewayProblem(.upstreamTimeout, detail, hopError: .handshakeTimeout)
+        fail(ParentHandshake.overdue(on: context?.channel) ?? target.behindProxy(problem))
     }
 
     private func settle(_ result: Result<Outcome, GatewayProblem>) { done.take()?(result) }
@@ -308,7 +319,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
             }
         } catch {
             self.done = done
-            fail(UpstreamFailure.problem(error, target.origin))
+            fail(target.problem(error))
         }
     }
 

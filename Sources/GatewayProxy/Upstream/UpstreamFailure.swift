@@ -14,13 +14,15 @@ enum UpstreamFailure {
     /// - Parameters:
     ///   - isUnresolved: There was no address to dial yet.
     ///   - certificate: What the upstream has shown, where it has.
-    ///   - authorities: The file of `tls.ca` of the route; nil for those of the system.
+    ///   - authorities: The file that `key` names; nil for those of the system.
+    ///   - key: What names certificate authorities.
     static func problem(
         _ error: any Error,
         _ origin: Origin,
         isUnresolved: Bool = false,
         certificate: NIOSSLCertificate? = nil,
-        authorities: String? = nil
+        authorities: String? = nil,
+        key: String = "tls.ca of the route"
     ) -> GatewayProblem {
         switch error {
         case let error as NIOConnectionError: connectionProblem(error, origin)
@@ -34,7 +36,7 @@ enum UpstreamFailure {
         case is NIOSSLExtraError, is PeerNameMismatch:
             unreachable("The certificate of \(origin) does not name this host.", .certificateNamesOther)
         case is NIOSSLError, is BoringSSLError:
-            handshakeProblem(String(describing: error), origin, certificate, authorities)
+            handshakeProblem(String(describing: error), origin, certificate, authorities, key)
         default: unreachable("\(origin) refused the connection or reset it.", .connectionTerminated)
         }
     }
@@ -107,7 +109,8 @@ enum UpstreamFailure {
         _ text: String,
         _ origin: Origin,
         _ certificate: NIOSSLCertificate?,
-        _ authorities: String?
+        _ authorities: String?,
+        _ key: String
     ) -> GatewayProblem {
         if let alert = TLSAlert(in: text) { return problem(alert, origin) }
         guard text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") else {
@@ -131,12 +134,13 @@ enum UpstreamFailure {
         if let authorities {
             let file = authorities.split(separator: "/").last.map(String.init) ?? authorities
             return unreachable(
-                "The certificate of \(origin) is not signed by a certificate authority in \(file) (tls.ca of the route),"
+                "The certificate of \(origin) is not signed by a certificate authority in \(file) (\(key)),"
                     + " which replaces those of the system.",
                 .certificateUntrusted
             )
         }
-        let advice = "If your own certificate authority issued it, name that in the route's tls.ca."
+        let place = key == "tls.ca of the route" ? "the route's tls.ca" : key
+        let advice = "If your own certificate authority issued it, name that in \(place)."
         return unreachable("The certificate of \(origin) is not trusted. \(advice)", .certificateUntrusted)
     }
 

@@ -30,29 +30,59 @@ package enum UpstreamProbe {
             return .failed(.handshake)
         }
         do {
-            let (certificate, took) = try await shake(target.origin, within: limit, on: loop) {
+            let way = Way(to: target.origin, through: target.parent, end: target.tunnelEnd)
+            let (certificate, took) = try await shake(way, within: limit, on: loop) {
                 try target.tlsContext.map { try target.tlsHandler($0) }
             }
             let end = certificate.map { UnixTime(seconds: Int64($0.notValidAfter)) }
             return .connected(took, certificateEnd: end)
         } catch {
-            let cause = cause(of: error)
+            let cause = cause(of: error, target)
             guard case .certificate = cause else { return .failed(cause) }
-            return .failed(
-                .certificate(await certificate(of: target.origin, target.serverName, within: limit, on: loop))
-            )
+            let way = Way(to: target.origin, through: target.parent, end: target.tunnelEnd)
+            return .failed(.certificate(await certificate(way, target.serverName, within: limit, on: loop)))
         }
+    }
+
+    /// Where the connection of a probe leads.
+    private struct Way {
+        let origin: Origin
+        let parent: ParentHop?
+        /// What a tunnel of ``parent`` leads to.
+        let end: Origin?
+
+        init(to origin: Origin, through parent: ParentHop?, end: Origin?) {
+            (self.origin, self.parent, self.end) = (origin, parent, end)
+        }
+
+        /// What is dialled.
+        var place: Origin { parent?.plan.origin ?? origin }
     }
 
     /// What a server shows whose certificate is not trusted. Nothing is sent over this connection.
     package static func certificate(
         of origin: Origin,
         _ serverName: String?,
+        through proxy: ParentProxy? = nil,
+        within limit: Duration,
+        on loop: any EventLoop
+    ) async -> SeenCertificate? {
+        var contexts = UpstreamTLSContexts()
+        let parent = proxy.flatMap { proxy in
+            (try? contexts.context(of: proxy)).map { ParentHop(proxy, source: nil, context: $0) }
+        }
+        let way = Way(to: origin, through: parent, end: parent == nil ? nil : origin)
+        return await certificate(way, serverName, within: limit, on: loop)
+    }
+
+    private static func certificate(
+        _ way: Way,
+        _ serverName: String?,
         within limit: Duration,
         on loop: any EventLoop
     ) async -> SeenCertificate? {
         let seen = try? await shake(
-            origin,
+            way,
             within: limit,
             on: loop,
             {
@@ -67,7 +97,7 @@ package enum UpstreamProbe {
 
     /// - Returns: The server's certificate, which is nil in clear text, and how long the connection and the handshake took.
     private static func shake(
-        _ origin: Origin,
+        _ way: Way,
         within limit: Duration,
         on loop: any EventLoop,
         _ makeTLS: @escaping @Sendable () throws -> NIOSSLClientHandler?
@@ -91,11 +121,12 @@ package enum UpstreamProbe {
                         start: start,
                         deadline: start + TimeAmount(limit)
                     )
+                    try way.parent?.begin(channel, to: way.end, via: "")
                     if let tls { try channel.pipeline.syncOperations.addHandler(tls) }
                     try channel.pipeline.syncOperations.addHandler(waiter)
                 }
             }
-            .connect(host: origin.lookupName, port: origin.port)
+            .connect(host: way.place.lookupName, port: way.place.port)
         channel.whenFailure { error in
             if !hasDialled.value, case ChannelError.connectTimeout = error {
                 done.fail(NameOverdue())
@@ -113,6 +144,18 @@ package enum UpstreamProbe {
     fileprivate struct NameOverdue: Error {}
 
     fileprivate typealias Connected = (certificate: NIOSSLCertificate?, took: Duration)
+
+    /// - Parameter target: Its proxy is at fault where it was not got past.
+    private static func cause(of error: any Error, _ target: UpstreamTarget) -> EndpointOutcome.Cause {
+        guard let parent = target.parent else { return cause(of: error) }
+        return switch error {
+        case let failure as ParentFailure: .proxy(failure.problem.detail)
+        case is NameOverdue: .proxy(parent.unreachable(ChannelError.connectTimeout(.zero), isUnresolved: true).detail)
+        case let error as NIOConnectionError: .proxy(parent.unreachable(error).detail)
+        case ChannelError.connectTimeout: .proxy(parent.overdue(target.tunnelEnd).detail)
+        default: cause(of: error)
+        }
+    }
 
     private static func cause(of error: any Error) -> EndpointOutcome.Cause {
         if let alert = TLSAlert(error) { return .alert(alert) }
@@ -142,7 +185,7 @@ package enum UpstreamProbe {
             .certificate(nil)
         case .handshakeFailed: .handshake
         case .connectionRefused, .hostUnreachable, .connectionTerminated, .requestNotTaken, .responseNotTaken,
-            .protocolError:
+            .protocolError, .proxyUnreachable, .proxyRefused, .proxyLoginRefused:
             .refused
         }
     }

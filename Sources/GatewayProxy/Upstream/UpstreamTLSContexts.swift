@@ -59,6 +59,20 @@ package struct UpstreamTLSContexts: Sendable {
         }
     }
 
+    /// - Returns: nil for a proxy in clear text.
+    mutating func context(of proxy: ParentProxy) throws(ListenerError) -> NIOSSLContext? {
+        guard proxy.origin.scheme == .https else { return nil }
+        let settings = Settings(RoutePlan.TLS(caPath: proxy.caPath), .http1)
+        if let context = known[settings] { return context }
+        do throws(UnusableInput) {
+            let context = try Self.make(settings)
+            known[settings] = context
+            return context
+        } catch {
+            throw ListenerError("proxy \(proxy): the TLS settings cannot be used: \(error.message)")
+        }
+    }
+
     private static func make(_ settings: Settings) throws(UnusableInput) -> NIOSSLContext {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12

@@ -1,5 +1,6 @@
 import GatewayFiles
 import GatewayHTTP
+import GatewayTokens
 import NIOCore
 import NIOSSL
 
@@ -10,15 +11,18 @@ final class UpstreamTarget: Sendable {
         private let lookupName: String
         let tls: RoutePlan.TLS
         var version: UpstreamProtocol
+        let parent: ParentHop.Key?
         /// Files that are replaced on disk make another target.
         private let files: [FileVersion?]
 
-        init(_ route: RoutePlan) {
+        /// - Parameter source: The credential that its proxy is sent.
+        init(_ route: RoutePlan, login source: FixedCredentialSource? = nil) {
             origin = route.upstream
             lookupName = origin.lookupName
             tls = route.tls
             version = Self.version(of: route)
-            let paths = [tls.caPath, tls.certificatePath].compactMap(\.self)
+            parent = route.proxy.map { ParentHop.Key($0, source) }
+            let paths = [tls.caPath, tls.certificatePath, route.proxy?.caPath].compactMap(\.self)
             // Without files there is no array: thousands of routes have none.
             files = paths.isEmpty ? [] : paths.map(FileVersion.init)
         }
@@ -41,6 +45,10 @@ final class UpstreamTarget: Sendable {
     let origin: Origin
     var version: UpstreamProtocol { key.version }
     let budget: ConnectionBudget
+    /// The proxy that its connections go through; nil for none.
+    let parent: ParentHop?
+    /// Requests in HTTP/1 are sent to the proxy, which sends them on; nil where they go through a tunnel, or there is no proxy.
+    let absoluteForm: AbsoluteForm?
     let tlsContext: NIOSSLContext?
     /// Sent as SNI and verified; nil for addresses, whose certificate must name the address.
     let serverName: String?
@@ -53,8 +61,13 @@ final class UpstreamTarget: Sendable {
         key: Key,
         budget: ConnectionBudget,
         contexts: inout UpstreamTLSContexts,
+        parent: ParentHop? = nil,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) throws(ListenerError) {
+        self.parent = parent
+        // HTTP/2 has no such form, so it takes a tunnel in clear text, too.
+        let sendsToProxy = route.upstream.scheme == .http && key.version == .http1
+        absoluteForm = sendsToProxy ? parent.map { AbsoluteForm(route.upstream, through: $0) } : nil
         pinned = PinnedKeys(pins: route.tls.pins, sha256: sha256)
         self.key = key
         self.budget = budget
@@ -74,11 +87,52 @@ final class UpstreamTarget: Sendable {
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) throws(ListenerError) {
         var contexts = contexts
-        try self.init(route, key: Key(route), budget: budget, contexts: &contexts, sha256: sha256)
+        var parent: ParentHop?
+        if let proxy = route.proxy {
+            parent = ParentHop(proxy, source: nil, context: try contexts.context(of: proxy))
+        }
+        try self.init(
+            route,
+            key: Key(route),
+            budget: budget,
+            contexts: &contexts,
+            parent: parent,
+            sha256: sha256
+        )
+    }
+
+    /// TLS is nowhere in the pipeline of a connection.
+    var hasDirectSocket: Bool { tlsContext == nil && !(parent?.isEncrypted ?? false) }
+
+    /// What a tunnel of the proxy leads to; nil where there is none.
+    var tunnelEnd: Origin? { parent == nil || absoluteForm != nil ? nil : origin }
+
+    /// - Parameter error: Of a connection that cannot be used yet.
+    func problem(_ error: any Error, certificate: NIOSSLCertificate? = nil) -> GatewayProblem {
+        if let failure = error as? ParentFailure { return failure.problem }
+        let problem = UpstreamFailure.problem(error, origin, certificate: certificate, authorities: key.tls.caPath)
+        return behindProxy(problem)
+    }
+
+    /// Says of a problem with the upstream which proxy was between.
+    func behindProxy(_ problem: GatewayProblem) -> GatewayProblem {
+        guard let parent else { return problem }
+        var problem = problem
+        problem.detail += " The connection goes through the proxy \(parent.plan)."
+        return problem
     }
 
     func tlsHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
-        let (pinned, expected) = (pinned, serverName.map(PeerName.init))
+        try Self.tlsHandler(context, named: serverName, pinned: pinned)
+    }
+
+    /// - Parameter serverName: Sent as SNI and verified; nil for addresses.
+    fileprivate static func tlsHandler(
+        _ context: NIOSSLContext,
+        named serverName: String?,
+        pinned: PinnedKeys
+    ) throws -> NIOSSLClientHandler {
+        let expected = serverName.map(PeerName.init)
         guard expected != nil || !pinned.pins.isEmpty else {
             return try NIOSSLClientHandler(context: context, serverHostname: nil)
         }
@@ -92,6 +146,11 @@ final class UpstreamTarget: Sendable {
         }
     }
 
+    /// For a server whose key nobody pins.
+    static func tlsHandler(_ context: NIOSSLContext, named serverName: String?) throws -> NIOSSLClientHandler {
+        try tlsHandler(context, named: serverName, pinned: PinnedKeys(pins: [], sha256: { _ in [] }))
+    }
+
     private static func isAddress(_ host: String) -> Bool {
         (try? SocketAddress(ipAddress: host, port: 0)) != nil
     }
@@ -101,6 +160,7 @@ final class UpstreamTarget: Sendable {
 struct UpstreamTargets {
     private(set) var all: [UpstreamTarget] = []
     private var known: [UpstreamTarget.Key: Int] = [:]
+    private var parents: [ParentHop.Key: ParentHop] = [:]
     /// The budgets by target. All versions of HTTP share that of HTTP/1.1.
     private(set) var budgets: [UpstreamTarget.Key: ConnectionBudget] = [:]
     private let kept: [UpstreamTarget.Key: ConnectionBudget]
@@ -123,16 +183,36 @@ struct UpstreamTargets {
         clients = budgets.first?.value.leases.clients ?? ClientNames(configuration.access.clients.map(\.name))
     }
 
-    mutating func index(of route: RoutePlan) throws(ListenerError) -> Int {
-        try index(of: route, UpstreamTarget.Key(route))
+    /// - Parameter source: The credential that the proxy of the route is sent.
+    mutating func index(of route: RoutePlan, login source: FixedCredentialSource? = nil) throws(ListenerError) -> Int {
+        try index(of: route, UpstreamTarget.Key(route, login: source), source)
     }
 
-    mutating func indexInHTTP1(of route: RoutePlan) throws(ListenerError) -> Int {
-        try index(of: route, UpstreamTarget.Key(route).inHTTP1)
+    mutating func indexInHTTP1(
+        of route: RoutePlan,
+        login source: FixedCredentialSource? = nil
+    ) throws(ListenerError) -> Int {
+        try index(of: route, UpstreamTarget.Key(route, login: source).inHTTP1, source)
     }
 
-    private mutating func index(of route: RoutePlan, _ key: UpstreamTarget.Key) throws(ListenerError) -> Int {
+    /// - Throws: ``ListenerError`` when the certificate authorities of the proxy cannot be used.
+    mutating func parent(_ proxy: ParentProxy, login source: FixedCredentialSource?) throws(ListenerError) -> ParentHop
+    {
+        let key = ParentHop.Key(proxy, source)
+        if let parent = parents[key] { return parent }
+        let parent = ParentHop(proxy, source: source, context: try contexts.context(of: proxy))
+        parents[key] = parent
+        return parent
+    }
+
+    private mutating func index(
+        of route: RoutePlan,
+        _ key: UpstreamTarget.Key,
+        _ source: FixedCredentialSource?
+    ) throws(ListenerError) -> Int {
         if let index = known[key] { return index }
+        var parent: ParentHop?
+        if let proxy = route.proxy { parent = try self.parent(proxy, login: source) }
         known[key] = all.count
         all.append(
             try UpstreamTarget(
@@ -140,6 +220,7 @@ struct UpstreamTargets {
                 key: key,
                 budget: budget(of: key),
                 contexts: &contexts,
+                parent: parent,
                 sha256: configuration.sha256
             )
         )

@@ -35,6 +35,8 @@ final class ProxyShared: Sendable {
     private let budgets: [UpstreamTarget.Key: ConnectionBudget]
     /// Those that the connections to upstreams are counted by.
     let clientNames: ClientNames
+    /// The proxies for servers without a route.
+    private let unroutedParents: [ParentHop]
     let targetOfRoute: [Int]
     /// The same upstreams in HTTP/1.1, for requests that cannot go by HTTP/2.
     let http1TargetOfRoute: [Int]
@@ -110,16 +112,26 @@ final class ProxyShared: Sendable {
         pendingPerUpstream = max(1, configuration.limits.pendingPerUpstream / workers)
         let counted = old.flatMap { Self.countsConnections(configuration, as: $0.configuration) ? $0.budgets : nil }
         var targets = UpstreamTargets(of: configuration, keeping: counted ?? [:], contexts: contexts)
-        targetOfRoute = try configuration.routes.map { route throws(ListenerError) in try targets.index(of: route.plan)
+        targetOfRoute = try configuration.routes.map { route throws(ListenerError) in
+            try targets.index(of: route.plan, login: route.proxyLogin)
         }
         http1TargetOfRoute = try configuration.routes.map { route throws(ListenerError) in
-            try targets.indexInHTTP1(of: route.plan)
+            try targets.indexInHTTP1(of: route.plan, login: route.proxyLogin)
+        }
+        unroutedParents = try (configuration.proxy?.parents ?? []).map { proxy throws(ListenerError) in
+            try targets.parent(proxy, login: configuration.proxyLogin)
         }
         descriptors = Self.descriptors(configuration, upstreams: targets.all.count, workers: workers, state)
         if let problem = descriptors.problem { throw ListenerError(problem) }
         self.targets = targets.all
         budgets = targets.budgets
         clientNames = targets.clients
+    }
+
+    /// The proxy for a server without a route; nil where that is reached directly.
+    func parent(ofUnrouted server: Origin) -> ParentHop? {
+        guard let plan = configuration.proxy?.parent(for: server) else { return nil }
+        return unroutedParents.first { $0.plan == plan }
     }
 
     var isDraining: Bool { state.isDraining }

@@ -202,7 +202,7 @@ final class SocketWriter {
         if let channel = context?.channel { Self.closeAtOnce(channel) }
     }
 
-    private static func closeAtOnce(_ channel: any Channel) {
+    static func closeAtOnce(_ channel: any Channel) {
         // Past the TLS handler.
         let pipeline = channel.pipeline.syncOperations
         let tls =

@@ -168,6 +168,8 @@ package struct CredentialDecoder {
 
     func index(of name: String) -> Int? { indices[name] }
 
+    mutating func setProxy(_ rule: ProxyRule, of index: Int) { plans[index].proxy = rule }
+
     @discardableResult
     mutating func add(_ plan: CredentialPlan) -> Int {
         plans.append(plan)
@@ -180,6 +182,12 @@ package struct CredentialDecoder {
     private static let keys = Keys {
         $0("strategy", example: "oauth2_client_credentials")
             .means("How the credential is made. The other keys depend on it.")
+    }
+
+    /// The key of every strategy that sends requests of its own.
+    package static let proxyKeys = Keys {
+        $0("proxy", default: "defaults.proxy", type: ProxyDecoder.type, example: ProxyDecoder.example)
+            .means("The proxy for the requests of the credential itself, such as those for tokens.")
     }
 
     func decode(_ fields: ConfigFields, name: String, at span: SourceSpan) -> CredentialPlan? {
@@ -202,8 +210,14 @@ package struct CredentialDecoder {
         let strategy = type.read(from: fields)
         let policy = RenewalDecoder.decode(fields, for: strategy, of: type)
         let expires = SecretExpirationDecoder.decode(fields, for: strategy)
+        let sendsRequests = strategy?.behavior.sendsRequests ?? true
+        if sendsRequests { fields.explain(Self.proxyKeys) }
+        let proxy = ProxyDecoder.decode(fields)
         fields.isComplete = true
         guard let strategy else { return nil }
+        if proxy != nil, !sendsRequests {
+            fields.error("proxy", "has no effect: \(type.kind) sends no requests of its own")
+        }
         var plan = CredentialPlan(
             name: name,
             strategyKind: type.kind,
@@ -214,6 +228,7 @@ package struct CredentialDecoder {
             span: span
         )
         plan.expires = expires
+        plan.ownProxy = proxy
         plan.secretOrigin = strategy.injectedSecret.flatMap { fields.secretOrigin($0.key) }
         plan.clientSecretOrigin = fields.secretOrigin("client_secret")
         return plan

@@ -19,6 +19,10 @@ package struct CredentialPlan: Sendable {
     package var clientSecretOrigin: SecretOrigin?
     /// What the configuration says of it, word for word: equal for a credential that a reload leaves as it was.
     package var definition: [Secret] = []
+    /// Its own `proxy`.
+    var ownProxy: ProxySetting?
+    /// What its requests to authorization servers go through, whoever said so; nil for none.
+    package var proxy: ProxyRule?
     /// nil: the token is for routes alone.
     package var vend: VendPlan?
     package var span: SourceSpan

@@ -65,6 +65,8 @@ package final class TokenKeeper: CredentialSource, Service {
     package var strategy: String { context.strategyKind }
     /// Identifies the token.
     package var key: CredentialKey { context.key }
+    /// Sends the requests of logins as well.
+    package var endpoint: any TokenEndpoint { context.endpoint }
     package var grantKey: CredentialKey? { context.key }
     /// The first server that it requests tokens from; nil if the grant names none.
     package var authority: Origin? { context.grant.authorityEndpoints.first?.origin }

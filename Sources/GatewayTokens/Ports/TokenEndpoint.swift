@@ -14,6 +14,38 @@ package protocol TokenEndpoint: Sendable {
     func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure>
 }
 
+/// Sends the requests of one credential through its proxy.
+///
+/// It belongs to the credential's keeper. The others serve all credentials.
+struct ProxiedTokenEndpoint: TokenEndpoint {
+    let endpoint: any TokenEndpoint
+    let proxy: ProxyRule
+    /// Whether an operator has locked the credential of that name, which the proxy is sent.
+    let isLocked: @Sendable (String) -> Bool
+
+    func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure> {
+        var request = request
+        request.proxy = proxy
+        if let parent = proxy.parent(for: request.url.origin), let name = parent.credential, isLocked(name) {
+            let detail = "An operator has locked the credential \(name), which the proxy \(parent) needs."
+            return .failure(TokenTransportFailure(.init(detail, .proxyLoginRefused)))
+        }
+        return await endpoint.send(request, deadline: deadline)
+    }
+}
+
+extension CredentialPlan {
+    /// What sends the requests of this credential.
+    ///
+    /// - Parameter isLocked: Whether an operator has locked the credential of that name.
+    package func proxied(
+        _ endpoint: any TokenEndpoint,
+        isLocked: @escaping @Sendable (String) -> Bool = { _ in false }
+    ) -> any TokenEndpoint {
+        proxy.map { ProxiedTokenEndpoint(endpoint: endpoint, proxy: $0, isLocked: isLocked) } ?? endpoint
+    }
+}
+
 /// Runs programs of the configuration: no shell, a small environment, a bound on the output, one deadline for all of it.
 package protocol ProgramRunner: Sendable {
     /// - Parameter input: What the program reads from its standard input; nil for nothing.

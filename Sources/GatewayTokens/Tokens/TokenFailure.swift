@@ -263,6 +263,14 @@ extension TokenFailure {
         let kind: ProblemKind
         let detail: String
         let place = "\(request.url.origin.authority) (token endpoint of \(credential))"
+        if let proxy = failure.proxyProblem {
+            let kind: ProblemKind =
+                failure.reason == .connectTimeout ? .tokenEndpointTimeout : .tokenEndpointUnreachable
+            let detail = "\(place) was not asked. \(proxy.detail)"
+            let problem = GatewayProblem(kind, detail, hopError: proxy.error, nextHop: request.nextHop)
+            self.init(.transient(retryAfter: nil), problem: problem)
+            return
+        }
         switch failure.reason {
         case .connectTimeout:
             kind = .tokenEndpointTimeout

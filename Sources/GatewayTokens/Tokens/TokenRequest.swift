@@ -50,6 +50,8 @@ package struct TokenRequest: Hashable, Sendable {
     package var body: Body
     /// A certificate of our own; nil shows none.
     package var tls: ClientTLS?
+    /// What the connection goes through; nil for none.
+    package var proxy: ProxyRule?
     /// Parameters that follow those of the form.
     package var issuedParameters: [IssuedParameter] = []
 
@@ -177,8 +179,23 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     package let alert: TLSAlert?
     /// What ``Reason/tlsFailed`` means, as far as it is known: one of the errors of TLS.
     package var tlsError: GatewayProblem.HopError?
+    /// What went wrong at the proxy, or on the way to it, in one sentence. Nothing came to the authorization server.
+    package var proxyProblem: ProxyProblem?
     /// The content coding that cannot be undone, where ``Reason/invalidAnswer`` means that.
     package var unreadableCoding: String?
+
+    package struct ProxyProblem: Hashable, Sendable {
+        package let detail: String
+        package let error: GatewayProblem.HopError
+
+        package init(_ detail: String, _ error: GatewayProblem.HopError) { (self.detail, self.error) = (detail, error) }
+    }
+
+    /// Nothing was sent.
+    package init(_ problem: ProxyProblem, reason: Reason = .connectionRefused) {
+        self.init(reason, mayHaveBeenProcessed: false)
+        proxyProblem = problem
+    }
 
     package init(_ reason: Reason, mayHaveBeenProcessed: Bool, alert: TLSAlert? = nil) {
         self.reason = reason

@@ -18,7 +18,7 @@ struct EndpointProbe: Sendable {
     /// Connected to once, even if several routes or credentials use it.
     private enum Target: Sendable {
         case upstream(RoutePlan, users: [String])
-        case authority(Origin, ClientTLS?, users: [String])
+        case authority(Origin, ClientTLS?, ParentProxy?, users: [String])
 
         var route: RoutePlan? {
             guard case .upstream(let route, _) = self else { return nil }
@@ -28,7 +28,7 @@ struct EndpointProbe: Sendable {
         var endpoint: DoctorEndpoint {
             switch self {
             case .upstream(let route, let users): DoctorEndpoint(.upstream, route.upstream, users: users)
-            case .authority(let origin, _, let users): DoctorEndpoint(.authority, origin, users: users)
+            case .authority(let origin, _, _, let users): DoctorEndpoint(.authority, origin, users: users)
             }
         }
     }
@@ -93,18 +93,20 @@ struct EndpointProbe: Sendable {
     private struct UpstreamKey: Hashable {
         let origin: Origin
         let tls: RoutePlan.TLS
+        let proxy: ParentProxy?
     }
 
     private struct AuthorityKey: Hashable {
         let origin: Origin
         let tls: ClientTLS?
+        let proxy: ParentProxy?
     }
 
     private var targets: [Target] {
         var routes: [UpstreamKey: [RoutePlan]] = [:]
         var keys: [UpstreamKey] = []
         for route in plan.routes {
-            let key = UpstreamKey(origin: route.upstream, tls: route.tls)
+            let key = UpstreamKey(origin: route.upstream, tls: route.tls, proxy: route.proxy)
             if routes[key] == nil { keys.append(key) }
             routes[key, default: []].append(route)
         }
@@ -120,12 +122,12 @@ struct EndpointProbe: Sendable {
         for credential in plan.credentials where Self.fetchesTokens(credential.strategy.behavior) {
             let tls = credential.strategy.clientTLS
             for origin in Set(credential.strategy.behavior.authorityEndpoints.map(\.origin)) {
-                let key = AuthorityKey(origin: origin, tls: tls)
+                let key = AuthorityKey(origin: origin, tls: tls, proxy: credential.proxy?.parent(for: origin))
                 if users[key] == nil { keys.append(key) }
                 users[key, default: []].append(credential.name)
             }
         }
-        return keys.map { .authority($0.origin, $0.tls, users: users[$0] ?? []) }
+        return keys.map { .authority($0.origin, $0.tls, $0.proxy, users: users[$0] ?? []) }
     }
 
     /// Whether the gateway asks the authority for tokens, and not only for revocations.
@@ -155,12 +157,13 @@ struct EndpointProbe: Sendable {
                 on: loop
             )
             return Answer(endpoint: target.endpoint, outcome: outcome)
-        case .authority(let origin, let tls, _):
+        case .authority(let origin, let tls, let proxy, _):
             let clock = SystemClock()
             let sent = clock.now().wall
             let answer = await AuthorityProbe.ask(
                 origin,
                 showing: tls,
+                through: proxy,
                 version: GatewayVersion.current,
                 within: limit
             )
@@ -173,7 +176,13 @@ struct EndpointProbe: Sendable {
                 let outcome = EndpointOutcome.connected(answer.took, certificateEnd: answer.certificateEnd)
                 return Answer(endpoint: target.endpoint, outcome: outcome, clock: reading)
             case .failure(.certificate):
-                let seen = await UpstreamProbe.certificate(of: origin, serverName(of: origin), within: limit, on: loop)
+                let seen = await UpstreamProbe.certificate(
+                    of: origin,
+                    serverName(of: origin),
+                    through: proxy,
+                    within: limit,
+                    on: loop
+                )
                 return Answer(endpoint: target.endpoint, outcome: .failed(seen.map { .certificate($0) } ?? .handshake))
             case .failure(let cause): return Answer(endpoint: target.endpoint, outcome: .failed(cause))
             }

@@ -113,6 +113,12 @@ extension ExportedRoute {
         if plan.upstreamProtocol == .http2 {
             throw ExportProblem("\(place).protocol", "http2 cannot be exported; use auto or http1.")
         }
+        if let proxy = plan.proxy {
+            throw ExportProblem(
+                "\(place).proxy",
+                "the upstream is reached through \(proxy), which is not exported; leave the route out of the export."
+            )
+        }
         if plan.allowsConnectionAuth {
             throw ExportProblem(
                 "\(place).connection_auth",

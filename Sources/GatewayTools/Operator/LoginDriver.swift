@@ -63,7 +63,6 @@ struct OfflineLogins: Sendable {
         desk = LoginDesk(
             parts: LoginDesk.Parts(
                 keeper: { tokens.control.keeper(of: $0) },
-                endpoint: tokens.endpoint,
                 audit: tokens.storage.recorder,
                 onAuditFailure: tokens.onAuditFailure,
                 clock: SystemClock(),

@@ -18,7 +18,6 @@ struct OfflineTokens: Sendable {
     let control: OperatorControl
     let live: LivePlan
     let storage: Storage
-    let endpoint: AssertionEndpoint
     private let client: AsyncHTTPTokenEndpoint
     let onAuditFailure: AuditPlan.OnFailure
 
@@ -48,13 +47,12 @@ struct OfflineTokens: Sendable {
         // No gateway answers for as long as this process holds the lock: others must find nothing to send.
         AdminToken.remove(in: plan.stateDirectory)
         client = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
-        endpoint = AssertionEndpoint(endpoint: client)
         let sources = CredentialSources(
             credentials: plan.credentials,
             parts: CredentialSources.Parts(
                 key: storage.key,
                 store: storage.tokens,
-                endpoint: endpoint,
+                endpoint: AssertionEndpoint(endpoint: client),
                 programs: SystemProgramRunner(),
                 audit: storage.recorder,
                 onAuditFailure: plan.audit.onFailure,

@@ -37,6 +37,38 @@ struct UnroutedTests {
 
     // MARK: Before names are looked up
 
+    /// What its addresses would decide is decided by nobody, so names alone count.
+    @Test(
+        arguments: [
+            ("other.example:443", [], true), ("a.corp.example:443", ["*.corp.example"], true),
+            ("other.example:443", ["10.0.0.0/8"], false), ("other.example:443", ["10.0.0.0/8", "*"], true),
+            ("10.1.2.3:443", ["10.0.0.0/8"], true), ("localhost:443", [], false), ("a.localhost:443", ["*"], false),
+            ("localhost:443", ["localhost"], true), ("127.1:443", [], false), ("2130706433:443", ["*"], false),
+            ("0x7f.0x1:443", [], false), ("a.0:443", ["*"], false), ("0xample.com:443", [], true),
+        ] as [(String, [String], Bool)]
+    )
+    func aProxyIsAskedForNames(_ target: String, _ allow: [String], _ isAsked: Bool) throws {
+        let server = try #require(destination(target, Self.plan(allow)))
+        #expect((server.refusalByProxy == nil) == isAsked)
+        #expect(server.admits(.byProxy) == isAsked)
+    }
+
+    @Test func aTunnelThatComesBackIsRefused() {
+        let own = "Via: 1.1 other, 1.1 authgateway\r\n"
+        #expect(problem(connect("other.example:443", Self.plan(), fields: own))?.kind == .loop)
+        guard
+            case .tunnel(let server)? = connect(
+                "other.example:443",
+                Self.plan(),
+                fields: "Via: 1.1 a\r\nVia: 1.0 b\r\n"
+            )
+        else {
+            Issue.record("no tunnel")
+            return
+        }
+        #expect(server.via == "1.1 a, 1.0 b")
+    }
+
     @Test(
         arguments: [
             ("other.example:443", [], nil), ("other.example:8443", [], "connect.ports"),

@@ -1,0 +1,246 @@
+/// Another proxy, through which the gateway reaches a server (`proxy`).
+///
+/// An https server is reached through a tunnel (CONNECT, RFC 9110 section 9.3.6), so that the proxy sees its name and port alone. A
+/// plain http server is asked for in absolute form (RFC 9112 section 3.2.2).
+package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
+    /// With the scheme https, the connection to the proxy itself is encrypted.
+    package let origin: Origin
+    /// The value of `Proxy-Authorization` (RFC 9110 section 11.7.2); nil sends none.
+    package var login: Secret?
+    /// The name of the credential that ``login`` comes from; nil for a user name and a password.
+    package var credential: String?
+    /// PEM of the authorities that the proxy's certificate must come from; nil trusts the system's.
+    package var caPath: String?
+
+    package init(origin: Origin) { self.origin = origin }
+
+    /// Never the login.
+    package var description: String { "\(origin.scheme.rawValue)://\(origin.hostAndPort)" }
+
+    /// The `Basic` login (RFC 7617 section 2).
+    package static func basic(user: String, password: Secret) -> Secret {
+        password.withValue { Secret("Basic \(Base64.encode(Array("\(user):\($0)".utf8)))") }
+    }
+
+    /// Reads a URL. In one with a login, user name and password may be percent-encoded (RFC 3986 section 3.2.1).
+    ///
+    /// - Parameter fromEnvironment: Takes what the variables of other programs hold: a login, and no scheme for http.
+    package init(_ text: String, fromEnvironment: Bool = false) throws(UnusableInput) {
+        let example = "expected the URL of a proxy, such as http://proxy.example.com:3128"
+        var scheme = Origin.Scheme.http
+        var rest = text[...]
+        if let separator = text.firstRange(of: "://") {
+            let name = text[..<separator.lowerBound].lowercased()
+            guard !name.hasPrefix("socks") else { throw UnusableInput("SOCKS is not supported; \(example)") }
+            guard let known = Origin.Scheme(rawValue: name) else { throw UnusableInput(example) }
+            (scheme, rest) = (known, text[separator.upperBound...])
+        } else if !fromEnvironment {
+            throw UnusableInput(example)
+        }
+        if rest.hasSuffix("/") { rest = rest.dropLast() }
+        if let at = rest.lastIndex(of: "@") {
+            guard fromEnvironment else {
+                throw UnusableInput("must not contain a user name or password; use \"username\" and \"password\"")
+            }
+            login = try Self.login(rest[..<at])
+            rest = rest[rest.index(after: at)...]
+        }
+        guard let origin = Origin(scheme: scheme, authority: String(rest)), !origin.isRootedAddress else {
+            throw UnusableInput(example)
+        }
+        self.origin = origin
+    }
+
+    private static func login(_ text: Substring) throws(UnusableInput) -> Secret {
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        let decoded = parts.map { PercentEncoding.decode(String($0)) }
+        guard let user = decoded[0], !user.contains(":"), isLine(user),
+            let password = decoded.count > 1 ? decoded[1] : "", isLine(password)
+        else { throw UnusableInput("the user name or password in it cannot be sent") }
+        return basic(user: user, password: Secret(password))
+    }
+
+    /// Has no control characters, which must not stand there (RFC 7617 section 2).
+    package static func isLine(_ text: String) -> Bool { text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
+}
+
+/// Which servers are reached through which proxy: a `proxy` as the configuration has it.
+package struct ProxyRule: Hashable, Sendable {
+    /// For http servers.
+    package var http: ParentProxy?
+    /// For https servers.
+    package var https: ParentProxy?
+    package var exceptions = ProxyExceptions()
+    /// Servers on this machine are reached directly. A proxy that is meant for many servers has no use there.
+    package var sparesLoopback = false
+
+    /// Reaches every server directly.
+    package static let direct = ProxyRule()
+
+    private init() {}
+
+    package init(_ parent: ParentProxy, except exceptions: ProxyExceptions = ProxyExceptions()) {
+        (http, https, self.exceptions) = (parent, parent, exceptions)
+    }
+
+    /// What the environment says to curl, Go and many other programs.
+    package init(environment variable: (String) -> String?) throws(UnusableInput) {
+        func first(_ name: String) -> String? {
+            [name, name.lowercased()].lazy.compactMap(variable).first { !$0.isEmpty }
+        }
+        func parent(_ name: String) throws(UnusableInput) -> ParentProxy? {
+            guard let text = first(name) else { return nil }
+            do throws(UnusableInput) {
+                return try ParentProxy(text, fromEnvironment: true)
+            } catch {
+                // The value may hold a password.
+                throw UnusableInput("the environment variable \(name): \(error.message)")
+            }
+        }
+        (http, https) = (try parent("HTTP_PROXY"), try parent("HTTPS_PROXY"))
+        exceptions = ProxyExceptions(list: first("NO_PROXY") ?? "")
+        sparesLoopback = true
+    }
+
+    /// - Returns: nil where the server is reached directly.
+    package func parent(for server: Origin) -> ParentProxy? {
+        guard let parent = server.scheme == .https ? https : http else { return nil }
+        if sparesLoopback, server.isLoopback { return nil }
+        return exceptions.cover(server) ? nil : parent
+    }
+
+    /// The proxies that it names, each once.
+    package var parents: [ParentProxy] {
+        [https, http == https ? nil : http].compactMap(\.self)
+    }
+}
+
+/// The servers that are reached without the proxy: `no_proxy`.
+///
+/// Read as Go reads it (golang.org/x/net/http/httpproxy): a name covers itself and the names below it, one that begins with a dot (or
+/// `*.`) only those below it. An address and a network cover servers that are named by their address; no name is looked up. All of
+/// them but networks may have a port. `*` covers everything.
+package struct ProxyExceptions: Hashable, Sendable {
+    private enum Entry: Hashable, Sendable {
+        case all
+        case network(IPNetwork)
+        case address(IPAddress, port: Int?)
+        /// - Parameter suffix: Begins with a dot.
+        case names(suffix: String, coversItself: Bool, port: Int?)
+    }
+
+    private var entries: [Entry] = []
+    /// As they are written.
+    package private(set) var texts: [String] = []
+
+    package init() {}
+
+    /// - Parameter list: Separated by commas. What cannot be read covers nothing.
+    package init(list: String) {
+        for part in list.split(separator: ",") { _ = add(String(part.filter { $0 != " " && $0 != "\t" })) }
+    }
+
+    /// - Returns: Whether the text is an exception.
+    package mutating func add(_ text: String) -> Bool {
+        guard let entry = Self.entry(text.lowercased()) else { return false }
+        entries.append(entry)
+        texts.append(text)
+        return true
+    }
+
+    private static func entry(_ text: String) -> Entry? {
+        if text == "*" { return .all }
+        if text.contains("/") { return IPNetwork(text).map { .network($0) } }
+        if let address = IPAddress(text) { return .address(address, port: nil) }
+        let isBelow = text.hasPrefix("*.") || text.hasPrefix(".")
+        let name = isBelow ? text.drop { $0 != "." }.dropFirst() : text[...]
+        // Whether a port was given cannot be seen in the origin.
+        guard let origin = Origin(scheme: .http, authority: String(name)) else { return nil }
+        let hasPort = name.last != "]" && name.contains(":")
+        let port = hasPort ? origin.port : nil
+        if let address = IPAddress(origin.host) { return isBelow ? nil : .address(address, port: port) }
+        return .names(suffix: ".\(origin.host)", coversItself: !isBelow, port: port)
+    }
+
+    func cover(_ server: Origin) -> Bool {
+        let address = IPAddress(server.host)
+        return entries.contains { entry in
+            switch entry {
+            case .all: true
+            case .network(let network): address.map(network.contains) ?? false
+            case .address(let own, let port): address == own && (port ?? server.port) == server.port
+            case .names(let suffix, let coversItself, let port):
+                (port ?? server.port) == server.port
+                    && (server.host.hasSuffix(suffix) || coversItself && server.host == suffix.dropFirst())
+            }
+        }
+    }
+}
+
+/// The answer of a ``ParentProxy`` to a CONNECT, as far as it has come.
+package struct ConnectAnswer: Sendable {
+    package enum State: Hashable, Sendable {
+        case incomplete
+        /// The tunnel is open. What follows is from the server.
+        ///
+        /// - Parameter rest: Where that begins.
+        case open(rest: Int)
+        case refused(status: Int)
+        case invalid(String)
+    }
+
+    /// No proxy needs more for its head.
+    package static let maximumBytes = 16_384
+
+    /// - Parameter bytes: All that has come, from the beginning.
+    package static func read(_ bytes: [UInt8]) -> State {
+        var start = 0
+        while true {
+            // Interim answers count, too.
+            guard start < maximumBytes else { return .invalid("with nothing but interim answers") }
+            guard let end = headEnd(bytes, from: start) else { return isHopeless(bytes, start) }
+            guard let status = status(bytes, start) else { return .invalid("with something that is not HTTP") }
+            switch status {
+            case 200..<300: return .open(rest: end)
+            // An upgrade would make another protocol of the connection.
+            case 101: return .invalid("with status 101")
+            case 100..<200: start = end
+            default: return .refused(status: status)
+            }
+        }
+    }
+
+    private static func isHopeless(_ bytes: [UInt8], _ start: Int) -> State {
+        guard bytes.count < maximumBytes else {
+            return .invalid("with a head of more than \(maximumBytes / 1024) KiB")
+        }
+        let begin = bytes[start...].prefix(7)
+        return begin.elementsEqual("HTTP/1.".utf8.prefix(begin.count))
+            ? .incomplete : .invalid("with something that is not HTTP")
+    }
+
+    /// Behind the empty line; lines may end with LF alone (RFC 9112 section 2.2).
+    private static func headEnd(_ bytes: [UInt8], from start: Int) -> Int? {
+        var lineLength = 0
+        for index in bytes.indices[start...].prefix(maximumBytes) {
+            switch bytes[index] {
+            case 0x0A:
+                if lineLength == 0 { return index + 1 }
+                lineLength = 0
+            case 0x0D where index + 1 < bytes.count && bytes[index + 1] == 0x0A: break
+            default: lineLength += 1
+            }
+        }
+        return nil
+    }
+
+    /// `HTTP/1.1 200 …`
+    private static func status(_ bytes: [UInt8], _ start: Int) -> Int? {
+        let line = bytes[start...].prefix { $0 != 0x0A && $0 != 0x0D }
+        guard line.count >= 12, line.starts(with: "HTTP/1.".utf8), line[start + 7].isDigit, line[start + 8] == 0x20,
+            line[(start + 9)...].prefix(3).allSatisfy(\.isDigit), line.count == 12 || line[start + 12] == 0x20
+        else { return nil }
+        let status = line[(start + 9)...].prefix(3).reduce(0) { $0 * 10 + Int($1 - 0x30) }
+        return status >= 100 ? status : nil
+    }
+}

@@ -1,0 +1,120 @@
+import Testing
+
+@testable import GatewayHTTP
+
+@Suite("Proxies before upstreams", .timeLimit(.minutes(5)))
+struct ParentProxyTests {
+    private func server(_ text: String, _ scheme: Origin.Scheme = .https) throws -> Origin {
+        try #require(Origin(scheme: scheme, authority: text))
+    }
+
+    /// golang.org/x/net/http/httpproxy, `TestUseProxy`, without what Go decides about names of this machine.
+    @Test(arguments: [
+        ("barbaz.net", "example.com, .barbaz.net", true), ("foobar.com", ".foobar.com", true),
+        ("www.foobar.com", ".foobar.com", false), ("foobar.com", "foobar.com", false),
+        ("www.foobar.com", "foobar.com", false), ("foofoobar.com", "foobar.com", true),
+        ("foo.bar.foobar.com", "*.foobar.com", false), ("foobar.com", "*.foobar.com", true),
+        ("192.168.1.3", "192.168.1.1", true), ("192.168.1.1", "192.168.1.1", false),
+        ("192.168.1.1:8443", "192.168.1.1", false), ("[2001:db8::52:0:1]", "2001:db8::52:0:1", false),
+        ("[2001:db8::52:0:2]", "[2001:db8::52:0:1]:443", true), ("[2001:db8::52:0:1]", "[2001:db8::52:0:1]:443", false),
+        ("[2001:db8::52:0:1]:8443", "[2001:db8::52:0:1]:443", true), ("10.1.2.3", "10.0.0.0/8", false),
+        ("11.1.2.3", "10.0.0.0/8", true), ("example.com", "10.0.0.0/8", true), ("FooBar.com", "FOOBAR.COM", false),
+        ("foobar.com", "foobar.com:443", false), ("foobar.com:8443", "foobar.com:443", true),
+        ("foobar.com", "foobar.com:80", true), ("www.foobar.com", ".foobar.com:443", false), ("anything", "*", false),
+        ("10.1.1.1", "*", false), ("example.com", "", true), ("example.com", "a b,,%,1.2.3.4/99", true),
+    ])
+    func exceptions(name: String, list: String, isProxied: Bool) throws {
+        var rule = ProxyRule(try ParentProxy("http://proxy:3128"), except: ProxyExceptions(list: list))
+        #expect((rule.parent(for: try server(name)) != nil) == isProxied)
+        rule.exceptions = ProxyExceptions()
+        #expect(rule.parent(for: try server(name)) != nil)
+    }
+
+    @Test(arguments: ["exa mple.com", "10.0.0.1/8", "http://a", "a:b", "a:0", "", ".", "*.10.0.0.1"])
+    func whatIsNoExceptionIsSaid(text: String) {
+        var exceptions = ProxyExceptions()
+        let isTaken = exceptions.add(text)
+        #expect(!isTaken)
+    }
+
+    @Test func aProxyForManyServersIsNotForThisMachine() throws {
+        var rule = ProxyRule(try ParentProxy("http://proxy:3128"))
+        #expect(rule.parent(for: try server("localhost:8443")) != nil)
+        rule.sparesLoopback = true
+        for name in ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9:81", "[::1]"] {
+            #expect(rule.parent(for: try server(name)) == nil)
+        }
+        #expect(rule.parent(for: try server("10.0.0.1")) != nil)
+        #expect(ProxyRule.direct.parent(for: try server("example.com")) == nil)
+    }
+
+    @Test func theEnvironmentIsReadAsOthersReadIt() throws {
+        let variables = [
+            "https_proxy": "http://me:p%40ss@Proxy.example.com:3128/", "HTTP_PROXY": "proxy2:8080",
+            "NO_PROXY": ".internal.example.com,10.0.0.0/8", "no_proxy": "*",
+        ]
+        let rule = try ProxyRule { variables[$0] }
+        #expect(rule.https?.description == "http://proxy.example.com:3128")
+        #expect(rule.https?.login == Secret("Basic bWU6cEBzcw=="))
+        #expect(rule.parent(for: try server("a.internal.example.com")) == nil)
+        #expect(rule.parent(for: try server("example.com"))?.origin.port == 3128)
+        #expect(rule.parent(for: try server("example.com", .http))?.description == "http://proxy2:8080")
+        #expect(rule.parent(for: try server("localhost")) == nil)
+        #expect(try ProxyRule { _ in nil }.parents == [])
+        #expect(try ProxyRule { _ in "" }.parents == [])
+    }
+
+    @Test(arguments: ["socks5://a:1", "ftp://a", "http://", "http://me:%zz@a:1", "http://a:1/path", "a b"])
+    func aVariableThatIsNoProxyIsNamedAndNotShown(text: String) {
+        let error = #expect(throws: UnusableInput.self) { try ProxyRule { $0 == "HTTPS_PROXY" ? text : nil } }
+        #expect(error?.message.hasPrefix("the environment variable HTTPS_PROXY: ") == true)
+        #expect(error?.message.contains("%zz") == false)
+    }
+
+    @Test(arguments: ["http://me:secret@proxy:1", "http://me@proxy:1"])
+    func aURLOfTheConfigurationHasNoLogin(text: String) {
+        let error = #expect(throws: UnusableInput.self) { try ParentProxy(text) }
+        #expect(error?.message.contains("\"username\" and \"password\"") == true)
+        #expect(error?.message.contains("secret") == false)
+    }
+
+    @Test func aProxyIsShownWithoutItsLogin() throws {
+        var proxy = try ParentProxy("https://proxy.example.com")
+        proxy.login = ParentProxy.basic(user: "me", password: Secret("canary"))
+        #expect("\(proxy)" == "https://proxy.example.com:443")
+        // RFC 7617 section 2.
+        #expect(
+            ParentProxy.basic(user: "Aladdin", password: Secret("open sesame"))
+                == Secret("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")
+        )
+    }
+
+    @Test(arguments: [
+        ("", ConnectAnswer.State.incomplete), ("HTTP/1.1 20", .incomplete),
+        ("HTTP/1.1 200 OK\r\nA: b\r\n", .incomplete),
+        ("HTTP/1.1 200 OK\r\n\r\n", .open(rest: 19)), ("HTTP/1.0 200\n\n", .open(rest: 14)),
+        ("HTTP/1.1 200 OK\r\n\r\nSSH-2.0", .open(rest: 19)), ("HTTP/1.1 299 x\r\n\r\n", .open(rest: 18)),
+        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", .open(rest: 44)),
+        ("HTTP/1.1 407 No\r\nContent-Length: 3\r\n\r\nabc", .refused(status: 407)),
+        ("HTTP/1.1 301 x\r\nLocation: http://evil/\r\n\r\n", .refused(status: 301)),
+        ("HTTP/1.1 101 x\r\n\r\n", .invalid("with status 101")),
+        ("SSH-2.0-OpenSSH", .invalid("with something that is not HTTP")),
+        ("HTTP/2 200\r\n\r\n", .invalid("with something that is not HTTP")),
+        ("HTTP/1.1 2000 x\r\n\r\n", .invalid("with something that is not HTTP")),
+        ("HTTP/1.1 099 x\r\n\r\n", .invalid("with something that is not HTTP")),
+        ("\r\n", .invalid("with something that is not HTTP")),
+    ])
+    func theAnswerToCONNECT(text: String, state: ConnectAnswer.State) {
+        #expect(ConnectAnswer.read(Array(text.utf8)) == state)
+    }
+
+    @Test func theHeadOfTheAnswerIsBounded() {
+        let head = Array("HTTP/1.1 200 OK\r\nA: ".utf8)
+        let short = head + Array(repeating: 0x61, count: ConnectAnswer.maximumBytes - head.count - 1)
+        #expect(ConnectAnswer.read(short) == .incomplete)
+        #expect(ConnectAnswer.read(short + [0x61]) == .invalid("with a head of more than 16 KiB"))
+        #expect(
+            ConnectAnswer.read(short + [0x61] + Array("\r\n\r\n".utf8)) == .invalid("with a head of more than 16 KiB")
+        )
+    }
+}

@@ -1,0 +1,432 @@
+"""Upstreams, token endpoints and tunnels behind another proxy: `proxy` of routes, credentials and `defaults`."""
+
+import json
+import socket
+import ssl
+import time
+
+import pytest
+import requests
+from harness import debian, processes
+from harness.configs import BEARER, CANARY
+from harness.parent_proxy import ParentProxy
+from harness.tls_script import server_context
+
+LOGIN = f"me:{CANARY}"
+
+
+@pytest.fixture
+def make_gateway(make_gateway):
+    """With one worker, because each has connections of its own."""
+    return lambda config, **options: make_gateway({"workers": 1, **config}, **options)
+
+
+@pytest.fixture
+def parents():
+    made = []
+
+    def make(**options):
+        made.append(ParentProxy(**options))
+        return made[-1]
+
+    yield make
+    for parent in made:
+        parent.stop()
+
+
+@pytest.fixture
+def behind(tls_upstream, certificate_authority):
+    """The route to an upstream with TLS, by a name that only the proxy knows."""
+    port = tls_upstream.url.rpartition(":")[2]
+    return {
+        "names": {"upstream.test:443": port},
+        "route": {
+            "upstream": "https://upstream.test",
+            "auth": BEARER,
+            "tls": {"ca": str(certificate_authority.certificate)},
+        },
+    }
+
+
+def proxied(parent, **more):
+    return {"url": parent.url, "username": "me", "password": CANARY, **more}
+
+
+def get(gateway, path="/secure/x", **options):
+    return requests.get(gateway.url + path, timeout=20, **options)
+
+
+def problem(gateway, path="/secure/x"):
+    answer = get(gateway, path)
+    assert CANARY not in answer.text and CANARY not in str(answer.headers)
+    return answer.status_code, answer.json()["detail"]
+
+
+def test_an_https_upstream_is_reached_through_a_tunnel(behind, parents, start_gateway):
+    parent = parents(names=behind["names"], login=LOGIN)
+    gateway = start_gateway({"routes": {"secure": {**behind["route"], "proxy": proxied(parent)}}})
+    for _ in range(3):
+        answer = get(gateway, headers={"Proxy-Authorization": "Basic bm90OmZvcndhcmRlZA=="})
+        assert (answer.status_code, answer.text) == (200, "TLSv1.3 upstream.test GET /x")
+    # One tunnel for all of them, with the login of the configuration and nothing of the client's.
+    assert parent.lines() == ["CONNECT upstream.test:443 HTTP/1.1"]
+    (request,) = parent.requests
+    assert {name for name, _ in request.fields} == {"host", "via", "proxy-authorization"}
+
+
+def test_tinyproxy_with_a_login(tls_upstream, behind, origin, tmp_path, start_gateway):
+    server = debian.tinyproxy(tmp_path / "tinyproxy", "me", CANARY)
+    try:
+        proxy = {"url": server.url, "username": "me", "password": CANARY}
+        wrong = {**proxy, "password": "wrong"}
+        tls = {**behind["route"]["tls"], "server_name": "upstream.test"}
+        secure = {"upstream": tls_upstream.url, "auth": BEARER, "tls": tls}
+        plain = {"upstream": origin.url, "auth": BEARER}
+        gateway = start_gateway(
+            {
+                "routes": {
+                    "secure": {**secure, "proxy": proxy},
+                    "plain": {**plain, "proxy": proxy},
+                    "wrong": {**secure, "proxy": wrong},
+                    "plain-wrong": {**plain, "proxy": wrong},
+                }
+            }
+        )
+        for _ in range(2):
+            assert get(gateway).text == "TLSv1.3 upstream.test GET /x"
+            assert get(gateway, "/plain/a?b").text == "hello from the origin\n"
+        assert origin.last().line == "GET /a?b HTTP/1.1" and origin.last().value("proxy-authorization") is None
+        for route in "wrong", "plain-wrong":
+            status, detail = problem(gateway, f"/{route}/x")
+            assert status == 502 and f"The proxy {server.url} does not accept the user name" in detail
+        assert "CONNECT" in server.text()
+    finally:
+        server.stop()
+
+
+def test_http2_is_chosen_inside_the_tunnel(make_secure_http2_origin, certificate_authority, parents, start_gateway):
+    origin = make_secure_http2_origin("h2", "http/1.1")
+    parent = parents(names={"upstream.test:443": origin.url.rpartition(":")[2]})
+    tls = {"ca": str(certificate_authority.certificate)}
+    route = {"upstream": "https://upstream.test", "auth": BEARER, "tls": tls, "protocol": "http2", "proxy": parent.url}
+    gateway = start_gateway({"routes": {"secure": route}})
+    assert get(gateway).status_code == 200
+    assert parent.lines() == ["CONNECT upstream.test:443 HTTP/1.1"]
+
+
+def test_an_http_upstream_is_asked_for_in_absolute_form(origin, parents, start_gateway):
+    parent = parents(names={"plain.test:80": origin.port}, login=LOGIN)
+    route = {"upstream": "http://plain.test", "auth": BEARER, "allow_plaintext": True, "proxy": proxied(parent)}
+    gateway = start_gateway({"routes": {"plain": route}})
+    for number in range(2):
+        assert get(gateway, f"/plain/a/{number}?b=c", headers={"Proxy-Authorization": "x"}).status_code == 200
+    assert get(gateway, "/plain/a/2", data=b"content").status_code == 200
+    assert parent.lines()[:2] == [f"GET http://plain.test/a/{number}?b=c HTTP/1.1" for number in range(2)]
+    request = origin.last()
+    assert (request.line, request.value("host"), request.body) == ("GET /a/2 HTTP/1.1", "plain.test", b"content")
+    assert request.value("authorization") == f"Bearer {CANARY}"
+    assert "proxy-authorization" not in {name for name, _ in parent_fields(origin)}
+    assert len(parent.connections) == 1
+
+
+def parent_fields(origin):
+    return [field for request in origin.requests for field in request.fields]
+
+
+def test_a_credential_is_the_login_and_its_lock_ends_tunnels(behind, parents, start_gateway):
+    parent = parents(names=behind["names"], login="Bearer company-token")
+    gateway = start_gateway(
+        {
+            "credentials": {"company": {"strategy": "bearer", "token": "company-token"}},
+            "routes": {"secure": {**behind["route"], "proxy": {"url": parent.url, "auth": "company"}}},
+        }
+    )
+    assert get(gateway).status_code == 200
+    gateway.run("token", "lock", "company", "--reason", "test")
+    status, detail = problem(gateway)
+    assert status == 503 and "company" in detail and len(parent.lines()) == 1
+    gateway.run("token", "unlock", "company")
+    assert get(gateway).status_code == 200
+    assert len(parent.lines()) == 2
+
+
+def test_defaults_hold_for_routes_that_say_nothing(behind, origin, parents, start_gateway):
+    parent = parents(names={**behind["names"], "direct.invalid:443": 9})
+    gateway = start_gateway(
+        {
+            "defaults": {"proxy": {"url": parent.url, "no_proxy": ["direct.invalid"]}},
+            "routes": {
+                "secure": behind["route"],
+                "direct": {**behind["route"], "upstream": "https://direct.invalid"},
+                "none": {**behind["route"], "upstream": "https://none.invalid", "proxy": "none"},
+                "local": {"upstream": origin.url, "auth": BEARER},
+            },
+        }
+    )
+    assert get(gateway).status_code == 200
+    assert get(gateway, "/local/x").status_code == 200
+    for route in "direct", "none":
+        status, detail = problem(gateway, f"/{route}/x")
+        assert status == 502 and f"The name {route}.invalid cannot be resolved" in detail
+    assert parent.lines() == ["CONNECT upstream.test:443 HTTP/1.1"]
+
+
+def test_the_environment_counts_where_the_configuration_says_so(behind, parents, make_gateway):
+    parent = parents(names=behind["names"], login=LOGIN)
+    url = parent.url.replace("//", f"//{LOGIN}@")
+    gateway = make_gateway({"routes": {"secure": {**behind["route"], "proxy": "environment"}}})
+    gateway.environment = {"HTTPS_PROXY": url, "NO_PROXY": "example.com"}
+    gateway.start()
+    assert get(gateway).status_code == 200
+    gateway.configure({"workers": 1, "routes": {"secure": behind["route"]}})
+    gateway.run("reload")
+    processes.wait_until(lambda: get(gateway).status_code == 502, 20, "the proxy is left out")
+    assert len(parent.lines()) == 1
+
+
+def test_a_proxy_over_tls(behind, origin, certificate_authority, parents, start_gateway):
+    certificate, key = certificate_authority.issue("company-proxy", "DNS:localhost")
+    names = {**behind["names"], "plain.test:80": origin.port}
+    parent = parents(names=names, login=LOGIN, tls=server_context(certificate, key))
+    plain = {"upstream": "http://plain.test", "auth": BEARER, "allow_plaintext": True}
+    trusted = proxied(parent, ca=str(certificate_authority.certificate))
+    gateway = start_gateway(
+        {
+            "routes": {
+                "secure": {**behind["route"], "proxy": trusted},
+                "plain": {**plain, "proxy": trusted},
+                "untrusted": {**plain, "proxy": proxied(parent)},
+            }
+        }
+    )
+    assert get(gateway).text == "TLSv1.3 upstream.test GET /x"
+    assert get(gateway, "/plain/x").text == "hello from the origin\n"
+    status, detail = problem(gateway, "/untrusted/x")
+    assert status == 502 and detail.startswith(f"The proxy {parent.url} cannot be reached") and "ca of proxy" in detail
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_a_login_that_is_refused_is_the_proxys(scheme, behind, origin, parents, start_gateway):
+    parent = parents(names={**behind["names"], "plain.test:80": origin.port}, login="other:login")
+    plain = {"upstream": "http://plain.test", "auth": BEARER, "allow_plaintext": True}
+    route = behind["route"] if scheme == "https" else plain
+    gateway = start_gateway(
+        {"routes": {"secure": {**route, "proxy": proxied(parent)}, "bare": {**route, "proxy": parent.url}}}
+    )
+    status, detail = problem(gateway)
+    assert status == 502 and detail.startswith(f"The proxy {parent.url} does not accept the user name and the password")
+    status, detail = problem(gateway, "/bare/x")
+    assert status == 502 and detail.startswith(f"The proxy {parent.url} requires a login (status 407)")
+    assert "Proxy-Authenticate" not in get(gateway).headers
+    assert origin.count() == 0
+
+
+def test_a_proxy_that_is_down_is_named(behind, start_gateway):
+    port = processes.free_port()
+    names = {"down": f"http://127.0.0.1:{port}", "nowhere": "http://proxy.invalid:3128"}
+    gateway = start_gateway({"routes": {name: {**behind["route"], "proxy": url} for name, url in names.items()}})
+    status, detail = problem(gateway, "/down/x")
+    assert status == 502 and detail == (
+        f"The proxy http://127.0.0.1:{port} cannot be reached: http://127.0.0.1:{port} does not accept connections; is it running?"
+    )
+    status, detail = problem(gateway, "/nowhere/x")
+    assert status == 502 and detail.startswith("The proxy http://proxy.invalid:3128 cannot be reached: The name proxy.invalid")
+
+
+HOSTILE = {
+    "garbage": (b"SSH-2.0-OpenSSH_9\r\n", "something that is not HTTP"),
+    "huge": (b"HTTP/1.1 200 OK\r\nA: " + b"a" * 200_000, "a head of more than 16 KiB"),
+    "interim": (b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000, "nothing but interim answers"),
+    "redirect": (b"HTTP/1.1 302 Found\r\nLocation: https://evil.test/\r\n\r\n", "refuses connections to upstream.test:443 (status 302)"),
+    "forbidden": (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 6\r\n\r\nsecret", "refuses connections to upstream.test:443 (status 403)"),
+    "unreachable": (b"HTTP/1.1 503 Unavailable\r\n\r\n", "could not connect to upstream.test:443 (status 503)"),
+    "closed": (b"", "closed the connection before it had opened a tunnel"),
+    "cut": (b"HTTP/1.1 200 O", "closed the connection before it had opened a tunnel"),
+    "closed-behind-200": (b"HTTP/1.1 200 OK\r\n\r\n", "The connection goes through the proxy"),
+    "no-tls": (b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "The connection goes through the proxy"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_a_bad_proxy_says_is_never_the_upstreams(kind, behind, parents, start_gateway):
+    sent, words = HOSTILE[kind]
+    parent = parents(answer=lambda request: sent)
+    gateway = start_gateway({"routes": {"secure": {**behind["route"], "proxy": proxied(parent)}}})
+    status, detail = problem(gateway)
+    assert status == 502 and words in detail and parent.url in detail, detail
+    gateway.check_end()
+
+
+def test_a_slow_proxy_has_a_deadline(behind, parents, start_gateway):
+    parent = parents(names=behind["names"])
+    parent.may_answer.clear()
+    route = {**behind["route"], "proxy": parent.url}
+    gateway = start_gateway({"limits": {"connect_timeout": "1s"}, "routes": {"secure": route}})
+    begun = time.monotonic()
+    status, detail = problem(gateway)
+    assert status == 504 and detail == f"The proxy {parent.url} did not open a tunnel to upstream.test:443 in time."
+    assert time.monotonic() - begun < 5
+    parent.may_answer.set()
+    assert get(gateway).status_code == 200
+
+
+def test_a_reload_changes_the_proxy(behind, parents, start_gateway):
+    one, two = parents(names=behind["names"]), parents(names=behind["names"])
+    config = {"workers": 1, "routes": {"secure": {**behind["route"], "proxy": one.url}}}
+    gateway = start_gateway(config)
+    assert get(gateway).status_code == 200
+    config["routes"]["secure"]["proxy"] = two.url
+    gateway.configure(config)
+    assert f"{one.url} -> {two.url}" in gateway.run("reload").stdout
+    assert get(gateway).status_code == 200
+    assert (len(one.lines()), len(two.lines())) == (1, 1)
+
+
+def test_token_requests_go_through_it(token_server, origin, parents, start_gateway, make_gateway):
+    """Plain http on this machine: also such a request goes through a tunnel, as async-http-client does it."""
+    answer = {"access_token": "token-1", "token_type": "Bearer", "expires_in": 3600}
+    token_server.answer = lambda asked, token: (200, {}, json.dumps(answer))
+    parent = parents(login=LOGIN)
+    credential = {
+        "strategy": "oauth2_client_credentials",
+        "client_id": "me",
+        "client_secret": CANARY,
+        "token_url": f"{token_server.url}/token",
+    }
+    route = {"upstream": origin.url, "auth": "me"}
+    gateway = start_gateway({"credentials": {"me": {**credential, "proxy": proxied(parent)}}, "routes": {"secure": route}})
+    assert get(gateway).status_code == 200
+    place = token_server.url.removeprefix("http://")
+    assert parent.lines()[0] == f"CONNECT {place} HTTP/1.1"
+    # A wrong login, and nobody there.
+    for proxy, words in (
+        ({"url": parent.url}, "requires a login (status 407)"),
+        ({"url": f"http://127.0.0.1:{processes.free_port()}"}, "does not accept connections"),
+    ):
+        other = make_gateway({"credentials": {"me": {**credential, "proxy": proxy}}, "routes": {"secure": route}}).start()
+        status, detail = problem(other)
+        assert status in (502, 503) and proxy["url"] in detail and words in detail, detail
+
+
+@pytest.fixture
+def tunnelling(parents, make_gateway, origin):
+    """A gateway that tunnels to servers without a route, through a proxy."""
+
+    def start(parent, **connect):
+        place = {
+            "address": f"127.0.0.1:{processes.free_port()}",
+            "intercept": True,
+            "connect": {"unrouted": "tunnel", **connect},
+        }
+        config = {"defaults": {"proxy": parent.url}, "routes": {"named": {"upstream": origin.url, "auth": BEARER}}}
+        gateway = make_gateway(config, listeners=[place]).start()
+        gateway.place = place["address"].split(":")
+        return gateway
+
+    return start
+
+
+def connect(gateway, authority, *fields):
+    wire = socket.create_connection((gateway.place[0], int(gateway.place[1])), timeout=20)
+    wire.sendall("\r\n".join([f"CONNECT {authority} HTTP/1.1", f"Host: {authority}", *fields, "", ""]).encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        data = wire.recv(65536)
+        assert data, head
+        head += data
+    head, _, rest = head.partition(b"\r\n\r\n")
+    return wire, head.decode(), rest
+
+
+def test_tunnels_without_a_route_go_through_it(tls_upstream, certificate_authority, parents, tunnelling):
+    parent = parents(names={"upstream.test:443": tls_upstream.url.rpartition(":")[2]})
+    gateway = tunnelling(parent)
+    wire, head, rest = connect(gateway, "upstream.test:443")
+    assert head.startswith("HTTP/1.1 200 ") and rest == b""
+    context = ssl.create_default_context(cafile=certificate_authority.certificate)
+    with context.wrap_socket(wire, server_hostname="upstream.test") as secure:
+        secure.sendall(b"GET /x HTTP/1.1\r\nHost: upstream.test\r\nConnection: close\r\n\r\n")
+        assert b"".join(iter(lambda: secure.recv(65536), b"")).startswith(b"HTTP/1.1 401 ")
+    assert parent.lines() == ["CONNECT upstream.test:443 HTTP/1.1"]
+
+
+def test_what_a_server_says_first_comes_through(parents, tunnelling):
+    parent = parents(answer=lambda request: b"HTTP/1.1 200 OK\r\n\r\n220 mail.test\r\n")
+    gateway = tunnelling(parent, ports=[25, 443])
+    wire, head, rest = connect(gateway, "mail.test:25")
+    with wire:
+        assert head.startswith("HTTP/1.1 200 ")
+        while len(rest) < 15:
+            rest += wire.recv(100)
+        assert rest == b"220 mail.test\r\n"
+
+
+@pytest.mark.parametrize(
+    ("authority", "allow", "status"),
+    [
+        ("localhost:443", [], 502),
+        ("a.localhost:443", ["*.localhost"], 502),
+        ("inner.test:443", ["10.0.0.0/8"], 502),
+        ("10.0.0.1:443", [], 502),
+        ("127.1:443", [], 502),
+        ("0x7f000001:443", [], 502),
+        ("inner.test:443", ["inner.test"], 504),
+        ("inner.test:443", [], 504),
+        ("inner.test:25", [], 404),
+    ],
+)
+def test_names_decide_where_the_proxy_looks_them_up(authority, allow, status, parents, tunnelling):
+    """Those that may be asked for get 504."""
+    parent = parents(answer=lambda request: b"HTTP/1.1 504 No\r\n\r\n")
+    gateway = tunnelling(parent, **({"allow": allow} if allow else {}))
+    wire, head, _ = connect(gateway, authority)
+    with wire:
+        assert int(head.split()[1]) == status, head
+    assert parent.lines() == ([f"CONNECT {authority} HTTP/1.1"] if status == 504 else [])
+
+
+def test_a_chain_that_ends_at_its_beginning_is_noticed(parents, tunnelling):
+    parent = parents(answer=lambda request: b"HTTP/1.1 502 No\r\n\r\n")
+    gateway = tunnelling(parent)
+    connect(gateway, "upstream.test:443", "Via: 1.1 somebody")[0].close()
+    via = parent.values("via")[-1]
+    assert via.startswith("1.1 somebody, 1.1 ")
+    wire, head, rest = connect(gateway, "upstream.test:443", f"Via: {via}")
+    with wire:
+        assert head.startswith("HTTP/1.1 502 ") and "already passed this gateway" in head + rest.decode(), head
+    assert len(parent.lines()) == 1
+
+
+def test_a_listener_of_its_own_is_no_proxy(make_gateway, behind):
+    gateway = make_gateway({"routes": {"secure": behind["route"]}})
+    gateway.configure({"routes": {"secure": {**behind["route"], "proxy": gateway.url}}})
+    done = gateway.run("check")
+    assert done.returncode != 0
+    assert f"{gateway.url} is a listener of this gateway, which cannot be its own proxy" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        (f"http://me:{CANARY}@proxy:1", 'use "username" and "password"'),
+        ("socks5://proxy:1080", "SOCKS is not supported"),
+        ({"url": "http://proxy:1", "username": "me"}, "username and password belong together"),
+        ({"url": "http://proxy:1", "no_proxy": ["10.0.0.1/8"]}, "expected a host such as example.com"),
+        ({"url": "http://proxy:1", "ca": "x.pem"}, "has no effect: the proxy is http"),
+        ({"url": "http://proxy:1", "auth": "nobody"}, "nobody"),
+        ({"username": "me", "password": CANARY}, 'missing key "url"'),
+    ],
+)
+def test_mistakes_are_named(proxy, words, make_gateway, behind):
+    gateway = make_gateway({"routes": {"secure": {**behind["route"], "proxy": proxy}}})
+    done = gateway.run("check")
+    assert done.returncode != 0 and words in done.stdout + done.stderr, done.stdout + done.stderr
+    assert CANARY not in done.stdout + done.stderr
+
+
+def test_doctor_names_the_proxy(behind, parents, make_gateway):
+    parent = parents(names=behind["names"], login="other:login")
+    gateway = make_gateway({"routes": {"secure": {**behind["route"], "proxy": proxied(parent)}}})
+    done = gateway.run("doctor")
+    assert f"The proxy {parent.url} does not accept the user name and the password (status 407)" in done.stdout
+    assert CANARY not in done.stdout + done.stderr
