@@ -171,6 +171,12 @@ struct Assembly: Sendable {
                         lockedAt: { broadcaster.lockedAt($0) },
                         startedAt: startedAt,
                         listeners: { proxy.bound.filter { $0.engine == nil } },
+                        beginRun: { proof, process in
+                            let sha256 = { (bytes: [UInt8]) in Array(SHA256.hash(data: bytes)) }
+                            let original = proof.map { AccessPlan.Client.Token.token($0).digest(sha256) }
+                            let owner = process.flatMap(\.owner)
+                            return tokenUses.runs.begin(for: original, process: process, owner: owner, sha256: sha256)
+                        },
                         clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),
                     withdraw: { await proxy.withdraw($0) }

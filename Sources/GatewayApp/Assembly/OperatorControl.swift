@@ -32,6 +32,9 @@ package struct OperatorControl: OperationRunner {
         var startedAt: UnixTime?
         /// Where clients find the gateway.
         var listeners: @Sendable () -> [BoundListener] = { [] }
+        /// Makes the token of a program that acts as the client with this token; nil where too many run. Without a process, it ends with
+        /// the gateway.
+        var beginRun: @Sendable (Secret?, ProcessMark?) -> Secret? = { _, _ in nil }
         /// How these clients use their tokens.
         var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
@@ -239,6 +242,20 @@ package struct OperatorControl: OperationRunner {
             proxy: ProxyOffer(plan, bound: seen.listeners())
         )
     }
+
+    /// Makes the token of a program that `exec` runs: of its client, as long as the program runs. Without a proof it proves no client.
+    package func beginRun(_ order: RunOrder) async -> Result<RunToken, GatewayProblem> {
+        guard order.process.isAlive else {
+            return .failure(GatewayProblem(.requestRefused, "The gateway sees no such process."))
+        }
+        guard let token = seen.beginRun(order.token, order.process) else {
+            return .failure(GatewayProblem(.overloaded, "Too many programs of exec run."))
+        }
+        return .success(RunToken(token))
+    }
+
+    /// For a gateway that runs for one program.
+    package func beginOnlyRun(as proof: Secret?) -> Secret? { seen.beginRun(proof, nil) }
 
     private func need(_ credential: Int) -> String? {
         let name = plan.credentials[credential].name

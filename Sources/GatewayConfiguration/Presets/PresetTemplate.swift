@@ -53,6 +53,23 @@ struct PresetTemplate {
         return parts + [.text(rest)]
     }
 
+    /// Whether a URL leads to this origin with some values of its parameters. Those with a default have that.
+    static func leads(_ template: String, to origin: String, defaults: [String: String]) -> Bool {
+        var texts = [""]
+        for part in parts(of: template) {
+            switch part {
+            case .text(let text): texts[texts.count - 1] += text
+            case .parameter(let name):
+                if let value = defaults[name] { texts[texts.count - 1] += value } else { texts.append("") }
+            }
+        }
+        let (first, last) = (texts[0], texts[texts.count - 1])
+        guard texts.count > 1 else { return first == origin }
+        // What a person chooses is part of a host, and the rest of the host says whose it is.
+        return first.hasPrefix("https://") && last.hasPrefix(".") && origin.hasPrefix(first) && origin.hasSuffix(last)
+            && origin.utf8.count > first.utf8.count + last.utf8.count
+    }
+
     /// The parameters that a URL begins its host with, and what follows them in the host: nothing, or for example
     /// `.zendesk.com`.
     static func hosts(of node: ConfigNode) -> [String: Set<String>] {

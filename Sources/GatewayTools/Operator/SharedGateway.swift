@@ -79,7 +79,7 @@ struct SharedGateway: Sendable {
             throw CommandFailure(error)
         }
         defer { withExtendedLifetime(lock) {} }
-        let access = try await access(source, folder: folder)
+        let access = try await access(source, folder: folder, isRun: true)
         if let status = EphemeralGateway.interruption(signals) { return status }
         return try await body(access, signals)
     }
@@ -94,7 +94,7 @@ struct SharedGateway: Sendable {
         guard let folder else {
             throw CommandFailure(.failed, "there is no folder for the certificates; set HOME or XDG_CACHE_HOME")
         }
-        return try await access(source, folder: folder)
+        return try await access(source, folder: folder, isRun: false)
     }
 
     /// - Parameters:
@@ -108,7 +108,11 @@ struct SharedGateway: Sendable {
         return "\(base)/authgateway/\(String(name))"
     }
 
-    private func access(_ source: ClientTokenSource, folder: String) async throws(CommandFailure) -> ClientAccess {
+    private func access(
+        _ source: ClientTokenSource,
+        folder: String,
+        isRun: Bool
+    ) async throws(CommandFailure) -> ClientAccess {
         try requireOwner()
         let client = AdminClient(admin)
         let overview = try await client.ask(AdminAPI.operations.overview)
@@ -123,8 +127,9 @@ struct SharedGateway: Sendable {
             )
             return try ClientAccess(
                 endpoint,
+                of: offer,
                 proof: proof,
-                hosts: offer.hosts,
+                token: isRun ? await ClientAccess.token(of: client, offer, endpoint, proof) : ToolVariables.Token(),
                 authority: try await client.authority(),
                 folder: folder
             )
