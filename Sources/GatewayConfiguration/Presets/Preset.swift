@@ -34,18 +34,28 @@ package struct Preset: Hashable, Sendable {
         package let basePath: String?
         /// Set only where it is set already: another variable is the usual one.
         package let whenSet: Bool
+        /// For a variable with a URL: its readers do not use the proxy of the environment.
+        package let isNeeded: Bool
 
         private enum CodingKeys: String, CodingKey {
             case name, prefix
             case basePath = "base_path"
             case whenSet = "when_set"
+            case isNeeded = "needed"
         }
 
-        package init(name: String, prefix: String = "", basePath: String? = nil, whenSet: Bool = false) {
+        package init(
+            name: String,
+            prefix: String = "",
+            basePath: String? = nil,
+            whenSet: Bool = false,
+            isNeeded: Bool = false
+        ) {
             self.name = name
             self.prefix = prefix
             self.basePath = basePath
             self.whenSet = whenSet
+            self.isNeeded = isNeeded
         }
     }
 

@@ -87,8 +87,14 @@ package enum PresetDecoder {
                 own.error("prefix", "expected at most \(longestPrefix) visible ASCII characters")
             }
             if let path, !path.isEmpty, !path.hasPrefix("/") { own.error("base_path", "expected a path, such as /v1") }
-            let whenSet = own.bool("when_set") ?? false
-            return Preset.ToolVariable(name: name, prefix: prefix, basePath: path, whenSet: whenSet)
+            let (whenSet, isNeeded) = (own.bool("when_set") ?? false, own.bool("needed") ?? false)
+            return Preset.ToolVariable(
+                name: name,
+                prefix: prefix,
+                basePath: path,
+                whenSet: whenSet,
+                isNeeded: isNeeded
+            )
         }
     }
 

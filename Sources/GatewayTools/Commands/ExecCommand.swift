@@ -227,7 +227,7 @@ struct EnvCommand: AsyncParsableCommand {
             have changed.
 
             Variables for API keys, as `authgateway exec` sets them, get a value that only
-            lets tools start.
+            lets tools start, unless the configuration reads a secret from them.
 
             With a client the token is part of the proxy's URL. Keep what is printed as
             you keep a token.
@@ -245,8 +245,9 @@ struct EnvCommand: AsyncParsableCommand {
             let formats = EnvironmentFormat.allCases.map(\.rawValue).joined(separator: ", ")
             throw CommandFailure(.usage, "there is no format \"\(LogText.clean(format))\"; formats: \(formats)")
         }
-        let access = try await access()
-        let tools = access.tools()
+        let (access, secrets) = try await access()
+        // A gateway that is started with these variables would take what is in them for its own secrets.
+        let tools = access.tools(keeping: secrets)
         for text in tools.warnings { Console.writeError("authgateway: warning: \(text)\n") }
         guard access.proof == nil || !Console.isOutputTerminal else {
             throw CommandFailure(
@@ -264,14 +265,16 @@ struct EnvCommand: AsyncParsableCommand {
         Console.write(text)
     }
 
-    private func access() async throws(CommandFailure) -> ClientAccess {
-        if let shared = try SharedGateway.find(gateway) { return try await shared.lastingAccess(client) }
+    /// Also the variables that the gateway of this user reads secrets from.
+    private func access() async throws(CommandFailure) -> (ClientAccess, secrets: Set<String>) {
+        if let shared = try SharedGateway.find(gateway) { return (try await shared.lastingAccess(client), []) }
         let configuration = try gateway.config.runningPath()
-        return try await ClientAccess.ofRunningGateway(
+        let access = try await ClientAccess.ofRunningGateway(
             configuration: configuration,
             source: client,
             isRun: false,
             advice: ""
         )
+        return (access, SecretVariables.named(in: configuration))
     }
 }

@@ -33,7 +33,7 @@ struct ToolVariables {
     private(set) var variables: [ClientEnvironment.Variable] = []
     /// The names of those that held something else.
     private(set) var replaced: [String] = []
-    /// The names of those with the URL of a route, for a program that does not use the proxy.
+    /// The names of those with the URL of a route, for what does not use the proxy.
     private(set) var urls: [String] = []
     /// What to tell the person who starts the program.
     private(set) var warnings: [String] = []
@@ -59,7 +59,7 @@ struct ToolVariables {
             for preset in presets where !preset.tools.isEmpty && preset.leads(to: service.origin) {
                 guard !leadsElsewhere(preset, own) else { continue }
                 addKeys(of: preset, own)
-                if usesPaths, isAdmitted, let path = service.path { addURLs(of: preset, path, own) }
+                addURLs(of: preset, service.path, usesPaths, own)
             }
         }
     }
@@ -94,10 +94,22 @@ struct ToolVariables {
         }
     }
 
-    /// - Parameter route: The path of the route.
-    private mutating func addURLs(of preset: Preset, _ route: String, _ own: (String) -> String?) {
-        for tool in preset.tools where mayAdd(tool) {
+    /// - Parameter route: The path of the route; nil where it has none.
+    private mutating func addURLs(
+        of preset: Preset,
+        _ route: String?,
+        _ usesPaths: Bool,
+        _ own: (String) -> String?
+    ) {
+        for tool in preset.tools where mayAdd(tool) && (usesPaths || tool.isNeeded) {
             guard let path = tool.basePath, own(tool.name)?.isEmpty ?? true else { continue }
+            guard let route, isAdmitted else {
+                warnings.append(
+                    "what reads \(tool.name) does not use the proxy and may call \(preset.title) directly, with a key that is "
+                        + "worthless there; set \(tool.name) to the URL of the route"
+                )
+                continue
+            }
             add(tool, endpoint.url() + (route == "/" ? "" : route) + path)
             urls.append(tool.name)
         }
