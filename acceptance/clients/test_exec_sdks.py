@@ -1,6 +1,8 @@
 """SDKs that refuse to start without an API key: `exec` gives them one that only this gateway knows, as long as the program runs."""
 
 import json
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -202,3 +204,20 @@ def test_the_gateway_makes_no_token_for_a_process_that_it_does_not_see(serving, 
         answer = requests.post(f"{gateway.admin_url}/api/runs", json=body, timeout=20)
         assert answer.status_code == 400 and "no such process" in answer.text, answer.text
     assert requests.post(f"{gateway.admin_url}/api/runs", json={"process": "1"}, timeout=20).status_code == 400
+
+
+def test_the_gateway_makes_no_token_for_an_unknown_client(serving, origin):
+    gateway = serving(OPENAI, access={"clients": {"laptop": {"token": TOKEN}}})
+    words = pathlib.Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    own = {"process": os.getpid(), "started": int(words[19])}
+
+    def begin(token):
+        return requests.post(f"{gateway.admin_url}/api/runs", json={**own, "token": token}, timeout=20)
+
+    assert begin("a-token-that-nobody-has").status_code == 400
+    key = begin(TOKEN).json()["token"]
+    url = f"http://{gateway.place['address']}/openai/v1/chat/completions"
+    assert requests.get(url, timeout=20, headers={"x-api-key": key}).status_code == 200
+    # Without a client's token it proves nothing.
+    nobody = requests.post(f"{gateway.admin_url}/api/runs", json=own, timeout=20).json()["token"]
+    assert requests.get(url, timeout=20, headers={"x-api-key": nobody}).status_code == 401

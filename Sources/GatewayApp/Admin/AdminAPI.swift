@@ -363,8 +363,9 @@ package struct RunOrder: AdminJSONInput {
 
     package init(_ json: JSONValue) throws(GatewayProblem) {
         guard case .object(let members) = json,
-            case .number(let number)? = members["process"], let process = Int32(exactly: number.value), process > 0,
-            case .number(let ticks)? = members["started"], let started = UInt64(exactly: ticks.value)
+            case .number(let number)? = members["process"],
+            let process = number.whole.flatMap({ Int32(exactly: $0) }), process > 0,
+            case .number(let ticks)? = members["started"], let started = ticks.whole.flatMap({ UInt64(exactly: $0) })
         else { throw Self.malformed }
         let token = members["token"]?.string
         guard members.count == (token == nil ? 2 : 3) else { throw Self.malformed }

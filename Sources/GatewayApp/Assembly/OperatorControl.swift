@@ -32,9 +32,9 @@ package struct OperatorControl: OperationRunner {
         var startedAt: UnixTime?
         /// Where clients find the gateway.
         var listeners: @Sendable () -> [BoundListener] = { [] }
-        /// Makes the token of a program that acts as the client with this token; nil where too many run. Without a process, it ends with
-        /// the gateway.
-        var beginRun: @Sendable (Secret?, ProcessMark?) -> Secret? = { _, _ in nil }
+        /// Makes the token of a program that acts as the one of these clients whose token this is. Without a process, it ends with the
+        /// gateway. nil where no gateway runs.
+        var beginRun: (@Sendable (Secret?, [AccessPlan.Client], ProcessMark?) -> Result<Secret, GatewayProblem>)?
         /// How these clients use their tokens.
         var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
@@ -248,14 +248,14 @@ package struct OperatorControl: OperationRunner {
         guard order.process.isAlive else {
             return .failure(GatewayProblem(.requestRefused, "The gateway sees no such process."))
         }
-        guard let token = seen.beginRun(order.token, order.process) else {
-            return .failure(GatewayProblem(.overloaded, "Too many programs of exec run."))
-        }
-        return .success(RunToken(token))
+        let result = seen.beginRun?(order.token, plan.access.clients, order.process)
+        return result?.map { RunToken($0) } ?? .failure(GatewayProblem(.requestRefused, "No gateway runs."))
     }
 
     /// For a gateway that runs for one program.
-    package func beginOnlyRun(as proof: Secret?) -> Secret? { seen.beginRun(proof, nil) }
+    package func beginOnlyRun(as proof: Secret?) -> Secret? {
+        try? seen.beginRun?(proof, plan.access.clients, nil).get()
+    }
 
     private func need(_ credential: Int) -> String? {
         let name = plan.credentials[credential].name

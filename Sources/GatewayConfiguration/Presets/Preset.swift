@@ -30,7 +30,7 @@ package struct Preset: Hashable, Sendable {
         package let name: String
         /// What they want to see at the beginning of a key; empty where they take any.
         package let prefix: String
-        /// For a variable with the URL of the service: what follows the origin. nil for one with a key.
+        /// For a variable with the URL of the service: what follows the origin; `/` for nothing. nil for one with a key.
         package let basePath: String?
         /// Set only where it is set already: another variable is the usual one.
         package let whenSet: Bool

@@ -86,7 +86,7 @@ package enum PresetDecoder {
             if prefix.utf8.count > longestPrefix || prefix.utf8.contains(where: { $0 <= 0x20 || $0 >= 0x7F }) {
                 own.error("prefix", "expected at most \(longestPrefix) visible ASCII characters")
             }
-            if let path, !path.isEmpty, !path.hasPrefix("/") { own.error("base_path", "expected a path, such as /v1") }
+            if let path, !path.hasPrefix("/") { own.error("base_path", "expected a path, such as /v1") }
             let (whenSet, isNeeded) = (own.bool("when_set") ?? false, own.bool("needed") ?? false)
             return Preset.ToolVariable(
                 name: name,

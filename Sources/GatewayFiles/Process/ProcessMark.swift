@@ -23,9 +23,6 @@ package struct ProcessMark: Hashable, Sendable {
 
     package var isAlive: Bool { ProcessMark(number) == self }
 
-    /// The user of the process.
-    package var owner: UInt32? { FileStatus.owner(of: "/proc/\(number)") }
-
     /// - Parameter stat: As `/proc/PID/stat` has it, see proc_pid_stat(5). The name of the program, in parentheses, may have any characters.
     package static func start(in stat: [UInt8]) -> UInt64? {
         guard let end = stat.lastIndex(of: 0x29) else { return nil }

@@ -14,7 +14,6 @@ package final class RunTokens: Sendable {
         let original: [UInt8]?
         /// nil for one that ends with the gateway.
         let process: ProcessMark?
-        let owner: UInt32?
     }
 
     /// A token that is known.
@@ -24,8 +23,9 @@ package final class RunTokens: Sendable {
     }
 
     /// Each digest is compared for a request that presents such a token.
-    static let limit = 256
-    static let limitPerOwner = 64
+    static let limit = 1024
+    /// Of each token of a client, and of those that prove no client.
+    static let limitPerClient = 64
     /// In lower-case hexadecimal digits.
     static let length = 64
     /// What an SDK wants to see before the token, such as `sk-`.
@@ -39,24 +39,21 @@ package final class RunTokens: Sendable {
     /// Whether a request may present such a token. Requests pay for no more than this where `exec` runs nothing.
     var isInUse: Bool { hasRuns.load(ordering: .relaxed) }
 
-    /// Makes a token. One that the process had before ends.
+    /// Makes a token.
     ///
     /// - Parameters:
-    ///   - original: The SHA-256 of the client's own token; nil where the program proves no client.
+    ///   - original: The SHA-256 of a client's own token; nil where the program proves no client.
     ///   - process: The program; nil for one that ends with the gateway.
-    ///   - owner: The user of the process.
     /// - Returns: nil where too many programs run.
     package func begin(
         for original: [UInt8]?,
         process: ProcessMark?,
-        owner: UInt32?,
         sha256: ([UInt8]) -> [UInt8]
     ) -> Secret? {
         let token = Hexadecimal.random(bytes: Self.length / 2)
-        let run = Run(digest: sha256(Array(token.utf8)), original: original, process: process, owner: owner)
+        let run = Run(digest: sha256(Array(token.utf8)), original: original, process: process)
         let isTaken = runs.withLock { runs in
-            if let process { runs.removeAll { $0.process == process } }
-            guard runs.count < Self.limit, runs.count(where: { $0.owner == owner }) < Self.limitPerOwner else {
+            guard runs.count < Self.limit, runs.count(where: { $0.original == original }) < Self.limitPerClient else {
                 return false
             }
             runs.append(run)

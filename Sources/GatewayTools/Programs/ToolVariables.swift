@@ -110,7 +110,7 @@ struct ToolVariables {
                 )
                 continue
             }
-            add(tool, endpoint.url() + (route == "/" ? "" : route) + path)
+            add(tool, endpoint.url() + [route, path].filter { $0 != "/" }.joined())
             urls.append(tool.name)
         }
     }
