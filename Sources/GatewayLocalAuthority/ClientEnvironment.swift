@@ -7,6 +7,11 @@ package struct ClientEnvironment: Sendable {
     package struct Variable: Hashable, Sendable {
         package let name: String
         package let value: String
+
+        package init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
     }
 
     /// What a client proves itself with.

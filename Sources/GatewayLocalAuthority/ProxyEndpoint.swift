@@ -61,13 +61,29 @@ package struct ProxyOffer: Hashable, Sendable, Codable {
         case none(String)
     }
 
+    /// A server to which each request gets a credential.
+    package struct Service: Hashable, Sendable, Codable {
+        /// As in ``ProxyOffer/origins``.
+        package var origin: String
+        /// The path of a route to all of it, such as `/openai`; nil where none has one.
+        package var path: String?
+
+        package init(origin: String, path: String? = nil) {
+            self.origin = origin
+            self.path = path
+        }
+    }
+
     package var endpoints: [ProxyEndpoint]
     /// The origins that routes lead to, such as `https://api.example.com`.
     package var origins: [String]
+    /// nil from a gateway that does not know of them yet.
+    package var services: [Service]?
 
-    package init(endpoints: [ProxyEndpoint] = [], origins: [String] = []) {
+    package init(endpoints: [ProxyEndpoint] = [], origins: [String] = [], services: [Service]? = nil) {
         self.endpoints = endpoints
         self.origins = origins
+        self.services = services
     }
 
     /// Their hosts, each once and sorted.

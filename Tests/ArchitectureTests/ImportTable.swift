@@ -134,6 +134,7 @@ enum ImpureFiles {
         "GatewayProxy/Access/ClientKeySets.swift",
         "GatewayProxy/Access/ClientTokenUses.swift",
         "GatewayProxy/Access/ClientUsage.swift",
+        "GatewayProxy/Access/RunTokens.swift",
         "GatewayProxy/Exchange/UploadMemory.swift",
         "GatewayProxy/Listen/ConnectionsPerAddress.swift",
         "GatewayProxy/Listen/UnfinishedHeads.swift",

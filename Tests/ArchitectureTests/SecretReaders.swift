@@ -16,6 +16,7 @@ enum SecretReaders {
         "GatewayTools/Operator/AdminClient.swift",
         "GatewayTools/Operator/ClientAccess.swift",
         "GatewayTools/Operator/LiveSender.swift",
+        "GatewayTools/Programs/ToolVariables.swift",
         "GatewayApp/Secrets/SpawnedProgram.swift",
         "GatewayApp/Secrets/SystemSecretSource.swift",
         "GatewayProxy/Tunnel/InterceptionTLS.swift",

@@ -19,6 +19,8 @@ HEAD = """# List of presets
 
 [Presets](../presets.md) says how to use them. `acceptance/harness/preset_page.py` writes this page from `authgateway presets list --json`.
 
+[`authgateway exec`](../https.md#secrets-in-the-environment) sets variables for API keys, and URLs only for programs that ignore the proxy.
+
 The last column says when the documentation of the service was read for the preset. `unverified` means that the preset was written from memory.
 
 """
@@ -38,11 +40,12 @@ def secret(need):
 
 def page(presets):
     places = strategy_places()
-    rows = ["| preset | service | secrets to bring | strategy | documentation read |", "|---|---|---|---|---|"]
+    rows = ["| preset | service | secrets to bring | set by `exec` | strategy | documentation read |", "|---|---|---|---|---|---|"]
     for preset in presets:
         secrets = ", ".join(map(secret, preset["secrets"]))
+        tools = ", ".join(f"`{tool['name']}`" for tool in preset["tools"])
         strategy = f"[`{preset['strategy']}`](../strategies/{places[preset['strategy']]})"
-        rows.append(f"| `{preset['name']}` | {preset['title']} | {secrets} | {strategy} | [{preset['read']}]({preset['docs']}) |")
+        rows.append(f"| `{preset['name']}` | {preset['title']} | {secrets} | {tools} | {strategy} | [{preset['read']}]({preset['docs']}) |")
     return HEAD + "\n".join(rows) + "\n"
 
 

@@ -16,6 +16,8 @@ class TLSOrigin:
     def __init__(self, certificate, key, port, answers, address="127.0.0.1"):
         self.answers = answers
         self.seen = []
+        #: The fields of each request.
+        self.heads = []
         origin = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -26,6 +28,7 @@ class TLSOrigin:
                 self.rfile.read(length)
                 path = self.path.split("?")[0]
                 proved = self.headers.get_all("Authorization") == [f"Bearer {CANARY}"]
+                origin.heads.append(self.headers.items())
                 origin.seen.append((self.command, self.headers["Host"], path, proved))
                 status, (kind, body) = 200, origin.answers.get(path, (None, None))
                 if not proved:

@@ -1,5 +1,6 @@
 package import GatewayAudit
 package import GatewayEvents
+package import GatewayFiles
 package import GatewayHTTP
 import GatewayProxy
 package import GatewayTokens
@@ -161,6 +162,17 @@ package struct AdminAPI: Sendable {
         body: .read(upTo: 16 << 10)
     ) { gateway, name, options in
         await gateway.downscope(name, options).map { RevealedTokenBody($0) }
+    }
+
+    /// The body may hold the token of a client, which is the proof: it is never repeated.
+    package let beginRun = InputOperation<RunOrder, RunToken>(
+        .post,
+        "/api/runs",
+        .viewer,
+        needsRunningGateway: true,
+        body: .read(upTo: 16 << 10)
+    ) { gateway, _, order in
+        await gateway.beginRun(order)
     }
 
     // MARK: What concerns the gateway as a whole
@@ -327,6 +339,47 @@ package struct BackupToNote: AdminJSONInput {
         else { throw Self.malformed }
         self.includesKeys = includesKeys
     }
+}
+
+/// The body of ``AdminAPI/beginRun``: a program that `exec` runs, and the token of the client that it acts as, if any.
+package struct RunOrder: AdminJSONInput {
+    package static let example = #"{"process": 4711, "started": 123456, "token": "…"}"#
+
+    let process: ProcessMark
+    let token: Secret?
+
+    package var json: JSONValue {
+        var members: [String: JSONValue] = [
+            "process": .number(.init(Double(process.number))), "started": .number(.init(Double(process.started))),
+        ]
+        members["token"] = token.map { token in .string(token.withValue { $0 }) }
+        return .object(members)
+    }
+
+    package init(process: ProcessMark, token: Secret?) {
+        self.process = process
+        self.token = token
+    }
+
+    package init(_ json: JSONValue) throws(GatewayProblem) {
+        guard case .object(let members) = json,
+            case .number(let number)? = members["process"],
+            let process = number.whole.flatMap({ Int32(exactly: $0) }), process > 0,
+            case .number(let ticks)? = members["started"], let started = ticks.whole.flatMap({ UInt64(exactly: $0) })
+        else { throw Self.malformed }
+        let token = members["token"]?.string
+        guard members.count == (token == nil ? 2 : 3) else { throw Self.malformed }
+        self.init(process: ProcessMark(number: process, started: started), token: token.map { Secret($0) })
+    }
+}
+
+/// The token of a program on its way to `exec`.
+package struct RunToken: Codable, Sendable {
+    private let token: String
+
+    package var secret: Secret { Secret(token) }
+
+    init(_ token: Secret) { self.token = token.withValue { $0 } }
 }
 
 /// The body of ``AdminAPI/auditWho``. All members may be left out, and so may the body.

@@ -34,6 +34,9 @@ package struct OperatorControl: OperationRunner {
         var startedAt: UnixTime?
         /// Where clients find the gateway.
         var listeners: @Sendable () -> [BoundListener] = { [] }
+        /// Makes the token of a program that acts as the one of these clients whose token this is. Without a process, it ends with the
+        /// gateway. nil where no gateway runs.
+        var beginRun: (@Sendable (Secret?, [AccessPlan.Client], ProcessMark?) -> Result<Secret, GatewayProblem>)?
         /// How these clients use their tokens.
         var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
@@ -240,6 +243,20 @@ package struct OperatorControl: OperationRunner {
             perSubjectCredentials: sources.perSubjectKeepers.keys.sorted().map { plan.credentials[$0].name },
             proxy: ProxyOffer(plan, bound: seen.listeners())
         )
+    }
+
+    /// Makes the token of a program that `exec` runs: of its client, as long as the program runs. Without a proof it proves no client.
+    package func beginRun(_ order: RunOrder) async -> Result<RunToken, GatewayProblem> {
+        guard order.process.isAlive else {
+            return .failure(GatewayProblem(.requestRefused, "The gateway sees no such process."))
+        }
+        let result = seen.beginRun?(order.token, plan.access.clients, order.process)
+        return result?.map { RunToken($0) } ?? .failure(GatewayProblem(.requestRefused, "No gateway runs."))
+    }
+
+    /// For a gateway that runs for one program.
+    package func beginOnlyRun(as proof: Secret?) -> Secret? {
+        try? seen.beginRun?(proof, plan.access.clients, nil).get()
     }
 
     private func need(_ credential: Int) -> String? {

@@ -267,6 +267,12 @@ extension ProxyOffer {
                 requiresClientToken: plan.access.requiresClient(on: reach)
             )
         }
-        self.init(endpoints: endpoints, origins: Set(plan.routes.map(\.upstream.description)).sorted())
+        let routes = Dictionary(grouping: plan.routes, by: \.upstream.description)
+        let services = routes.keys.sorted().compactMap { origin -> Service? in
+            let routes = routes[origin] ?? []
+            guard routes.allSatisfy({ $0.credential != nil }) else { return nil }
+            return Service(origin: origin, path: routes.first { $0.upstreamPath.isEmpty }?.matchPath)
+        }
+        self.init(endpoints: endpoints, origins: routes.keys.sorted(), services: services)
     }
 }

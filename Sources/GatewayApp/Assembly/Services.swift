@@ -71,9 +71,12 @@ extension BackgroundService {
         BackgroundService("OrphanService", every: .seconds(1), clock) { ChildProcesses.reapOrphans() }
     }
 
-    /// Notes every few seconds which tokens of clients were used.
+    /// Notes every few seconds which tokens of clients were used, and ends those of programs that are gone.
     static func clientTokens(_ uses: ClientTokenUses, _ clock: any GatewayClock) -> BackgroundService {
-        BackgroundService("ClientTokenService", every: .seconds(5), clock) { uses.look(at: clock.now().wall) }
+        BackgroundService("ClientTokenService", every: .seconds(5), clock) {
+            uses.look(at: clock.now().wall)
+            uses.runs.end(unless: \.isAlive)
+        }
     }
 
     /// Looks once a day whether certificates of the local CA end soon.

@@ -25,6 +25,40 @@ package struct Preset: Hashable, Sendable {
         package let `where`: String?
     }
 
+    /// An environment variable that SDKs and command-line tools of the service read.
+    package struct ToolVariable: Hashable, Encodable, Sendable {
+        package let name: String
+        /// What they want to see at the beginning of a key; empty where they take any.
+        package let prefix: String
+        /// For a variable with the URL of the service: what follows the origin; `/` for nothing. nil for one with a key.
+        package let basePath: String?
+        /// Set only where it is set already: another variable is the usual one.
+        package let whenSet: Bool
+        /// For a variable with a URL: its readers do not use the proxy of the environment.
+        package let isNeeded: Bool
+
+        private enum CodingKeys: String, CodingKey {
+            case name, prefix
+            case basePath = "base_path"
+            case whenSet = "when_set"
+            case isNeeded = "needed"
+        }
+
+        package init(
+            name: String,
+            prefix: String = "",
+            basePath: String? = nil,
+            whenSet: Bool = false,
+            isNeeded: Bool = false
+        ) {
+            self.name = name
+            self.prefix = prefix
+            self.basePath = basePath
+            self.whenSet = whenSet
+            self.isNeeded = isNeeded
+        }
+    }
+
     /// A route of the service. The first one is what `preset: NAME` means in a route.
     package struct Route: Hashable, Sendable {
         package let name: String
@@ -41,6 +75,8 @@ package struct Preset: Hashable, Sendable {
     package let read: String?
     package let parameters: [Parameter]
     package let secrets: [RequiredSecret]
+    /// What `authgateway exec` sets where the first route is configured.
+    package let tools: [ToolVariable]
     /// What a person should know before using it.
     package let note: String?
     package let credential: ConfigNode
@@ -66,6 +102,15 @@ package struct Preset: Hashable, Sendable {
             return path.text
         case .sequence?, nil: return nil
         }
+    }
+
+    /// Whether the first route leads to this origin, such as `https://api.example.com`.
+    package func leads(to origin: String) -> Bool {
+        guard case .mapping(let entries)? = routes.first?.node.content,
+            case .scalar(let upstream)? = entries.first(where: { $0.key == "upstream" })?.value.content
+        else { return false }
+        let defaults = parameters.compactMap { parameter in parameter.defaultValue.map { (parameter.name, $0) } }
+        return PresetTemplate.leads(upstream.text, to: origin, defaults: Dictionary(uniqueKeysWithValues: defaults))
     }
 
     /// - Parameter name: nil for the first route.
@@ -132,6 +177,7 @@ extension Preset {
             text +=
                 "\n  with.\(parameter.name)\(defaultValue)\n    \(parameter.what), for example \(parameter.example)\n"
         }
+        if !tools.isEmpty { text += "\n  exec sets:      \(tools.map(\.name).joined(separator: ", "))\n" }
         let examples = parameters.filter { $0.defaultValue == nil }.map { ($0.name, $0.example) }
         let entries = PresetEntries(self, as: name, parameters: Dictionary(uniqueKeysWithValues: examples))
         let lines = entries.text.split(separator: "\n").map { "    \($0)\n" }.joined()
@@ -142,7 +188,7 @@ extension Preset {
 /// As `authgateway presets list --json` prints it.
 extension Preset: Encodable {
     private enum CodingKeys: String, CodingKey {
-        case name, title, words, docs, read, note, parameters, secrets, routes, strategy
+        case name, title, words, docs, read, note, parameters, secrets, tools, routes, strategy
     }
 
     package func encode(to encoder: any Encoder) throws {
@@ -156,6 +202,7 @@ extension Preset: Encodable {
         try container.encodeIfPresent(strategy, forKey: .strategy)
         try container.encode(parameters, forKey: .parameters)
         try container.encode(secrets, forKey: .secrets)
+        try container.encode(tools, forKey: .tools)
         try container.encode(routes.map(\.name), forKey: .routes)
     }
 }

@@ -20,6 +20,7 @@ package enum PresetDecoder {
         let read = read(fields)
         let parameters = (fields.fields("parameters")).map(parameters) ?? []
         let secrets = (fields.fields("secrets")).map(secrets) ?? []
+        let tools = (fields.fields("tools")).map(tools) ?? []
         let note = fields.string("note")
         let credential = mapping("credential", needing: "strategy", of: fields)
         let routes = (fields.fields("routes")).map(routes) ?? []
@@ -42,6 +43,7 @@ package enum PresetDecoder {
             read: read,
             parameters: parameters,
             secrets: secrets,
+            tools: tools,
             note: note,
             credential: credential,
             routes: routes
@@ -74,6 +76,29 @@ package enum PresetDecoder {
             return own.requiredString("what").map { Preset.RequiredSecret(variable: name, what: $0, where: page) }
         }
     }
+
+    private static func tools(_ fields: ConfigFields) -> [Preset.ToolVariable] {
+        fields.named().compactMap { name, entry in
+            guard let own = fields.named(entry, path: fields.path.appending(name)) else { return nil }
+            defer { own.refuseUnknownKeys() }
+            let (prefix, path) = (own.string("prefix") ?? "", own.string("base_path"))
+            // The gateway finds the token behind it.
+            if prefix.utf8.count > longestPrefix || prefix.utf8.contains(where: { $0 <= 0x20 || $0 >= 0x7F }) {
+                own.error("prefix", "expected at most \(longestPrefix) visible ASCII characters")
+            }
+            if let path, !path.hasPrefix("/") { own.error("base_path", "expected a path, such as /v1") }
+            let (whenSet, isNeeded) = (own.bool("when_set") ?? false, own.bool("needed") ?? false)
+            return Preset.ToolVariable(
+                name: name,
+                prefix: prefix,
+                basePath: path,
+                whenSet: whenSet,
+                isNeeded: isNeeded
+            )
+        }
+    }
+
+    private static let longestPrefix = 32
 
     private static func routes(_ fields: ConfigFields) -> [Preset.Route] {
         fields.named().compactMap { name, _ in

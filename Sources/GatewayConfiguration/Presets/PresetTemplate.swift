@@ -53,6 +53,26 @@ struct PresetTemplate {
         return parts + [.text(rest)]
     }
 
+    /// Whether a URL leads to this origin with some values of its parameters. Those with a default have that.
+    static func leads(_ template: String, to origin: String, defaults: [String: String]) -> Bool {
+        let scheme = "https://"
+        guard template.hasPrefix(scheme), origin.hasPrefix(scheme) else { return false }
+        var texts = [""]
+        for part in parts(of: String(template.dropFirst(scheme.count).prefix { $0 != "/" })) {
+            switch part {
+            case .text(let text): texts[texts.count - 1] += text
+            case .parameter(let name):
+                if let value = defaults[name] { texts[texts.count - 1] += value } else { texts.append("") }
+            }
+        }
+        let host = origin.dropFirst(scheme.count)
+        let (first, last) = (texts[0], texts[texts.count - 1])
+        guard texts.count > 1 else { return host == first }
+        // What a person chooses is part of a host, and the rest of the host says whose it is.
+        return last.hasPrefix(".") && host.hasPrefix(first) && host.hasSuffix(last)
+            && host.utf8.count > first.utf8.count + last.utf8.count
+    }
+
     /// The parameters that a URL begins its host with, and what follows them in the host: nothing, or for example
     /// `.zendesk.com`.
     static func hosts(of node: ConfigNode) -> [String: Set<String>] {

@@ -18,17 +18,21 @@ package struct RequestFieldRules: Sendable {
         package let trace: TraceFields
         /// The gateway writes a `Destination` of its own.
         package let replacesDestination: Bool
+        /// The client used these to authenticate to the gateway.
+        package let strippedKeys: APIKeyFields
 
         package init(
             stripsAuthorization: Bool,
             sendsExpect: Bool,
             trace: TraceFields = .pass,
-            replacesDestination: Bool = false
+            replacesDestination: Bool = false,
+            strippedKeys: APIKeyFields = []
         ) {
             self.stripsAuthorization = stripsAuthorization
             self.sendsExpect = sendsExpect
             self.trace = trace
             self.replacesDestination = replacesDestination
+            self.strippedKeys = strippedKeys
         }
     }
 
@@ -94,6 +98,7 @@ package struct RequestFieldRules: Sendable {
             if field.kind.isHopByHop { return .hopByHop }
             if owns(field, bytes) { return .owned }
             if options.trace != .pass, options.trace.drops(field, bytes) { return .trace }
+            if !options.strippedKeys.isEmpty, options.strippedKeys.has(field, bytes) { return .clientToken }
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return .nominated }
             return nil
         }
@@ -180,6 +185,28 @@ package struct RequestFieldRules: Sendable {
             name.append(bytes[index].asciiDashed)
         }
         return hasUnderscore ? name : nil
+    }
+}
+
+/// The fields besides `Authorization` in which many SDKs send their API key.
+package struct APIKeyFields: OptionSet, Hashable, Sendable {
+    package let rawValue: UInt8
+
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    private static let names: [StaticString] = ["x-api-key", "api-key", "x-goog-api-key"]
+
+    /// Empty for a field with another name.
+    package init(_ field: HeadField, _ bytes: borrowing Span<UInt8>) {
+        self.init(rawValue: 0)
+        for (index, name) in Self.names.enumerated() where bytes.equalsLowercased(field.name, name) {
+            self.init(rawValue: 1 << UInt8(index))
+        }
+    }
+
+    func has(_ field: HeadField, _ bytes: borrowing Span<UInt8>) -> Bool {
+        guard case .other = field.kind else { return false }
+        return !intersection(APIKeyFields(field, bytes)).isEmpty
     }
 }
 

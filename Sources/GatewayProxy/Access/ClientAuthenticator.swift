@@ -14,6 +14,8 @@ package struct ClientAuthenticator: Sendable {
         package private(set) var isContradictory = false
         /// The token stood in `Authorization`, which must not reach the upstream.
         fileprivate(set) var usesAuthorization = false
+        /// The token of a program stood in these fields, which must not reach the upstream.
+        fileprivate(set) var usedKeys: APIKeyFields = []
 
         /// Something proves this client.
         fileprivate mutating func prove(_ name: String) {
@@ -43,6 +45,7 @@ package struct ClientAuthenticator: Sendable {
             isContradictory = false
             hasPresentedToken = true
             usesAuthorization = false
+            usedKeys = []
         }
     }
 
@@ -65,6 +68,8 @@ package struct ClientAuthenticator: Sendable {
     }
 
     private let registry: ClientRegistry
+    /// nil where `exec` makes none.
+    private let runs: RunTokens?
 
     /// - Parameters:
     ///   - uses: Told of each token that is used.
@@ -76,10 +81,14 @@ package struct ClientAuthenticator: Sendable {
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
         registry = ClientRegistry(clients, uses: uses, jwts: jwts, sha256: sha256)
+        runs = uses?.runs
     }
 
     /// No client is configured: nothing can prove one.
     package var isEmpty: Bool { registry.isEmpty }
+
+    /// Whether a request may present the token of a program that `exec` runs.
+    var hasRuns: Bool { runs?.isInUse ?? false }
 
     /// - Parameters:
     ///   - places: The places of the route that was found.
@@ -162,6 +171,33 @@ package struct ClientAuthenticator: Sendable {
         evidence.hasPresentedToken = !tokens.isEmpty
         for token in tokens { evidence.prove(registry.client(presenting: token)) }
         return evidence
+    }
+
+    /// Looks for the token of a program that `exec` runs, which must not reach the upstream.
+    ///
+    /// - Parameters:
+    ///   - places: The places of the route that was found.
+    ///   - proves: Whether the token proves the client here: only on loopback.
+    func addRun(
+        in head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        places: Places?,
+        proves: Bool,
+        to evidence: inout Evidence
+    ) {
+        guard let runs else { return }
+        for index in head.section.fields.indices {
+            let field = head.section.fields[index]
+            let key = APIKeyFields(field, bytes)
+            guard !key.isEmpty || Self.canPresentToken(field, bytes, places) else { continue }
+            let found = ClientTokenParser.readAll(bytes, field.value).lazy.compactMap { registry.run($0, of: runs) }
+            guard let run = found.first else { continue }
+            if case .authorization = field.kind { evidence.usesAuthorization = true }
+            evidence.usedKeys.formUnion(key)
+            guard proves else { continue }
+            evidence.hasPresentedToken = true
+            if let name = registry.client(of: run) { evidence.prove(name) }
+        }
     }
 
     private static func canPresentToken(
@@ -273,12 +309,24 @@ private struct ClientRegistry: Sendable {
         return jwts?.result(for: token)?.client ?? .none
     }
 
-    /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
+    func run(_ value: [UInt8], of runs: RunTokens) -> RunTokens.Found? { runs.find(value, sha256: sha256) }
+
+    /// The client that a program acts as; nil where it proves none, or where the client's token is not valid any more.
+    func client(of run: RunTokens.Found) -> String? {
+        guard let known = run.original.flatMap(known(by:)) else { return nil }
+        known.mark?.note()
+        return known.client
+    }
+
     private func token(presented token: [UInt8]) -> KnownToken? {
         guard !token.isEmpty, !tokens.isEmpty else { return nil }
-        let presented = sha256(token)
+        return known(by: sha256(token))
+    }
+
+    /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
+    private func known(by digest: [UInt8]) -> KnownToken? {
         var found = -1
-        for (index, known) in tokens.enumerated() where known.digest.span.isSame(as: presented.span) { found = index }
+        for (index, known) in tokens.enumerated() where known.digest.span.isSame(as: digest.span) { found = index }
         return found < 0 ? nil : tokens[found]
     }
 
@@ -396,15 +444,31 @@ package enum ClientTokenParser {
             guard end < value.upperBound, bytes.equalsLowercased(value.lowerBound..<end, scheme) else { continue }
             return bytes.array(bytes.trimmed(end..<value.upperBound))
         }
-        if value.count > 6, bytes.equalsLowercased(value.lowerBound..<value.lowerBound + 6, "basic ") {
-            let encoded = bytes.array(bytes.trimmed(value.lowerBound + 6..<value.upperBound))
-            guard let decoded = Data(base64Encoded: Data(encoded)), let colon = decoded.firstIndex(of: 0x3A) else {
-                return []
-            }
-            let password = decoded[decoded.index(after: colon)...]
-            return Array(password.isEmpty ? decoded[..<colon] : password)
+        guard isBasic(bytes, value) else { return bytes.array(value) }
+        guard let (user, password) = basic(bytes, value) else { return [] }
+        return password.isEmpty ? user : password
+    }
+
+    /// As ``read(_:_:)``, but with both parts of `Basic`: SDKs send their key in one and a word of their own in the other.
+    static func readAll(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> [[UInt8]] {
+        guard isBasic(bytes, value) else { return [read(bytes, value)] }
+        guard let (user, password) = basic(bytes, value) else { return [] }
+        return [user, password]
+    }
+
+    private static func isBasic(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> Bool {
+        value.count > 6 && bytes.equalsLowercased(value.lowerBound..<value.lowerBound + 6, "basic ")
+    }
+
+    private static func basic(
+        _ bytes: borrowing Span<UInt8>,
+        _ value: Range<Int>
+    ) -> (user: [UInt8], password: [UInt8])? {
+        let encoded = bytes.array(bytes.trimmed(value.lowerBound + 6..<value.upperBound))
+        guard let decoded = Data(base64Encoded: Data(encoded)), let colon = decoded.firstIndex(of: 0x3A) else {
+            return nil
         }
-        return bytes.array(value)
+        return (Array(decoded[..<colon]), Array(decoded[decoded.index(after: colon)...]))
     }
 
     /// The value of a query parameter; nil when it is not there. Not decoded: tokens need no encoding.

@@ -30,6 +30,8 @@ package final class ClientTokenUses: Sendable {
     }
 
     private let entries = Mutex<[Key: Entry]>([:])
+    /// The tokens of programs, each of which stands for one of these.
+    package let runs = RunTokens()
     /// How many marks are kept of tokens that the configuration no longer names: a reload that fails has named others.
     static let spare = 64
 

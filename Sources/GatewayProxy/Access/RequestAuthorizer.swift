@@ -439,6 +439,16 @@ extension RequestAuthorizer {
                     cache: &cache
                 )
             }
+        if clients.hasRuns {
+            let isOwnConnection = connection.intercepted.map { $0.listenerPort != nil } ?? true
+            clients.addRun(
+                in: head,
+                bytes,
+                places: match.flatMap { gates[$0.route].places },
+                proves: isOwnConnection && connection.reach == .loopback,
+                to: &evidence
+            )
+        }
         if let client { evidence.assume(client) }
         return evidence
     }
@@ -619,6 +629,7 @@ extension RequestAuthorizer {
             match: match,
             client: evidence.client,
             stripsAuthorization: evidence.usesAuthorization,
+            strippedKeys: evidence.usedKeys,
             reach: connection.reach,
             chosen: chosen,
             crossOrigin: grant,
@@ -976,6 +987,8 @@ extension RequestAuthorizer {
         package let client: String?
         /// The client has authenticated to the gateway with `Authorization`, which therefore must not be forwarded.
         package let stripsAuthorization: Bool
+        /// The client has authenticated to the gateway with these fields, which therefore must not be forwarded.
+        package let strippedKeys: APIKeyFields
         /// The reach of the listener that accepted the request.
         package let reach: ConnectionContext.Reach
         /// The source that the request has chosen, on a route that lets it; nil otherwise.

@@ -637,6 +637,7 @@ final class ExchangeDriver {
             route: route,
             match: admitted.match,
             stripsAuthorization: admitted.stripsAuthorization,
+            strippedKeys: admitted.strippedKeys,
             // A replay has the body in memory, so it need not wait for 100 (Continue).
             sendsExpect: !rules.contentHasBegun,
             forwarded: route.addsForwarded ? forwardedLines(bytes) : "",

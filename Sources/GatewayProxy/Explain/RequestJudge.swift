@@ -161,6 +161,7 @@ struct RequestJudge: Sendable {
             bytes: headBytes,
             match: admitted.match,
             stripsAuthorization: admitted.stripsAuthorization,
+            strippedKeys: admitted.strippedKeys,
             credential: credential,
             listener: listenerMatch.listener,
             client: admitted.client
@@ -221,6 +222,7 @@ private struct DepartureDraft: Sendable {
     let bytes: [UInt8]
     let match: RouteTable.Match
     let stripsAuthorization: Bool
+    let strippedKeys: APIKeyFields
     let credential: JudgedCredential?
     let listener: BoundListener
     let client: String?
@@ -237,7 +239,12 @@ private struct DepartureDraft: Sendable {
         if let problem = rules.refusal(of: decoder.head, bytes.span, stripsAuthorization: stripsAuthorization) {
             return .failure(problem)
         }
-        var writer = RequestWriter(route: route, match: match, stripsAuthorization: stripsAuthorization)
+        var writer = RequestWriter(
+            route: route,
+            match: match,
+            stripsAuthorization: stripsAuthorization,
+            strippedKeys: strippedKeys
+        )
         let source = ByteBuffer(bytes: bytes)
         if let problem = refusalToSign(decoder.head, source, by: writer, at: configuration.shared.clock.now().wall) {
             return .failure(problem)
@@ -335,7 +342,8 @@ private struct DepartureDraft: Sendable {
         let options = RequestFieldRules.Options(
             stripsAuthorization: stripsAuthorization,
             sendsExpect: true,
-            replacesDestination: replacesDestination
+            replacesDestination: replacesDestination,
+            strippedKeys: strippedKeys
         )
         var dropped: [(name: String, reason: RequestFieldRules.DropReason)] = []
         for field in head.fields {

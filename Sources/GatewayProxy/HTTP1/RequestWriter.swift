@@ -10,6 +10,8 @@ struct RequestWriter: ~Copyable {
     let match: RouteTable.Match
     /// The client used `Authorization` to authenticate to the gateway.
     let stripsAuthorization: Bool
+    /// The client used these to authenticate to the gateway.
+    var strippedKeys: APIKeyFields = []
     /// The upstream is asked before content is sent.
     var sendsExpect = true
     /// What tells where the request came from, where the route wants that told.
@@ -283,7 +285,8 @@ struct RequestWriter: ~Copyable {
             stripsAuthorization: stripsAuthorization,
             sendsExpect: sendsExpect,
             trace: trace?.fields ?? .pass,
-            replacesDestination: !destination.isEmpty
+            replacesDestination: !destination.isEmpty,
+            strippedKeys: strippedKeys
         )
     }
 

@@ -201,7 +201,7 @@ extension AuthBehavior {
     /// Whether the gateway asks a server for the credential, and does not only run a program.
     package var sendsRequests: Bool {
         switch self {
-        case .none, .fixed, .onChallenge: false
+        case .none, .fixed, .onChallenge, .signed: false
         case .token(let grant): !grant.authorityEndpoints.isEmpty
         case .tokens: true
         }

@@ -18,6 +18,8 @@ struct EphemeralGateway: Sendable {
         let endpoint: ProxyEndpoint
         /// Its state directory.
         let folder: String
+        /// Makes the token of the program, which acts as the client with this token.
+        let beginRun: @Sendable (Secret?) -> Secret?
     }
 
     let configuration: String
@@ -35,8 +37,10 @@ struct EphemeralGateway: Sendable {
         let (result, failure) = try await Self.serve(plan) { place throws(CommandFailure) in
             let access = try ClientAccess(
                 place.endpoint,
+                of: place.offer,
                 proof: token,
-                hosts: place.offer.hosts,
+                token: place.beginRun(token?.token).map { ToolVariables.Token(known: $0) } ?? ToolVariables.Token(),
+                configuration: configuration,
                 stateDirectory: place.folder
             )
             if let status = Self.interruption(signals) { return status }
@@ -116,7 +120,9 @@ struct EphemeralGateway: Sendable {
         guard case .endpoint(let endpoint) = offer.choice else {
             throw CommandFailure(.failed, "no listener is open")
         }
-        return Place(offer: offer, endpoint: endpoint, folder: plan.stateDirectory)
+        return Place(offer: offer, endpoint: endpoint, folder: plan.stateDirectory) {
+            gateway.control.beginOnlyRun(as: $0)
+        }
     }
 
     // MARK: The client

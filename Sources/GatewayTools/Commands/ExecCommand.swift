@@ -27,8 +27,13 @@ struct ExecCommand: AsyncParsableCommand {
             A warning names programs that are known to ignore the proxy, such as
             Node.js before 22.21, ssh, or what sudo and docker start.
 
+            For services of presets that have a route with a credential, variables such as
+            OPENAI_API_KEY get a token that is worth nothing elsewhere and ends with the
+            program. The gateway puts the real key into requests.
+
             It does not get the variables that the configuration reads secrets from with
-            {env: NAME} or ${NAME}. --keep-env NAME passes one on.
+            {env: NAME} or ${NAME}. --keep-env NAME passes one on, and leaves a variable
+            for an API key as it is.
 
             Nothing is read from the files of another user's gateway, or of one on another
             machine (--admin). Its admin listener names the proxy and the certificates,
@@ -55,7 +60,7 @@ struct ExecCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("keep-env"),
         help: ArgumentHelp(
-            "A variable that the program gets although the configuration reads a secret from it. May be repeated.",
+            "A variable that stays as it is: one with an API key, or one that the configuration reads a secret from. May be repeated.",
             valueName: "variable"
         )
     )
@@ -106,12 +111,13 @@ struct ExecCommand: AsyncParsableCommand {
         let access = try await ClientAccess.ofRunningGateway(
             configuration: configuration,
             source: client,
+            isRun: true,
             advice: "\nor let this command run one of its own for as long as the program runs: --ephemeral"
         )
         noteRefusals(access)
-        await warn(access)
+        let environment = await environment(access, without: secrets)
         descriptors.closeOthersInPrograms()
-        return report(ForegroundProgram.replaceProcess(command, environment: environment(access, without: secrets)))
+        return report(ForegroundProgram.replaceProcess(command, environment: environment))
     }
 
     /// For a program that needs something of this process as long as it runs.
@@ -121,14 +127,10 @@ struct ExecCommand: AsyncParsableCommand {
         _ descriptors: OpenDescriptors,
         without secrets: Set<String>
     ) async -> Int32 {
-        await warn(access)
+        let environment = await environment(access, without: secrets)
         descriptors.closeOthersInPrograms()
         do throws(ForegroundProgram.Failure) {
-            return try await ForegroundProgram.run(
-                command,
-                environment: environment(access, without: secrets),
-                signals: signals
-            )
+            return try await ForegroundProgram.run(command, environment: environment, signals: signals)
         } catch {
             return report(error)
         }
@@ -140,22 +142,33 @@ struct ExecCommand: AsyncParsableCommand {
     }
 
     /// Otherwise the program would send requests without a credential, and nobody would know why.
-    private func warn(_ access: ClientAccess) async {
-        guard let text = await ProgramProbe.proxyWarning(for: command, hasToken: access.proof != nil) else { return }
-        Console.writeError("authgateway: warning: \(text)\n")
-    }
+    private func warn(_ text: String) { Console.writeError("authgateway: warning: \(text)\n") }
 
-    /// Says which variables the program does not get.
-    private func environment(_ access: ClientAccess, without secrets: Set<String>) -> [String: String] {
+    /// Says which variables the program does not get, and which hold something else.
+    private func environment(_ access: ClientAccess, without secrets: Set<String>) async -> [String: String] {
         let own = ProcessInfo.processInfo.environment
-        let given = ProgramVariables(own, without: secrets, keeping: Set(kept))
+        let (warning, callsDirectly) = await ProgramProbe.proxyWarning(for: command, hasToken: access.proof != nil)
+        let tools = access.tools(keeping: Set(kept), usesPaths: callsDirectly)
+        let given = ProgramVariables(own, without: secrets.subtracting(tools.variables.map(\.name)), keeping: Set(kept))
+        for text in [warning].compactMap(\.self) + tools.warnings { warn(text) }
+        if !tools.urls.isEmpty {
+            Console.writeError(
+                "authgateway: the program gets \(tools.urls.joined(separator: ", ")), to call the gateway\n"
+            )
+        }
+        if !tools.replaced.isEmpty {
+            Console.writeError(
+                "authgateway: the program gets a token for this run in place of \(tools.replaced.joined(separator: ", ")) "
+                    + "(--keep-env NAME passes one on)\n"
+            )
+        }
         if !given.withheld.isEmpty {
             let names = given.withheld.map { LogText.clean($0) }.joined(separator: ", ")
             Console.writeError(
                 "authgateway: the program does not get \(names): the configuration reads secrets there (--keep-env NAME passes one on)\n"
             )
         }
-        return access.variables.reduce(into: given.variables) { $0[$1.name] = $1.value }
+        return (access.variables + tools.variables).reduce(into: given.variables) { $0[$1.name] = $1.value }
     }
 
     private func report(_ failure: ForegroundProgram.Failure) -> Int32 {
@@ -213,6 +226,9 @@ struct EnvCommand: AsyncParsableCommand {
             `authgateway exec`, are copied to ~/.cache/authgateway. Run this again when they
             have changed.
 
+            Variables for API keys, as `authgateway exec` sets them, get a value that only
+            lets tools start, unless the configuration reads a secret from them.
+
             With a client the token is part of the proxy's URL. Keep what is printed as
             you keep a token.
             """
@@ -229,7 +245,10 @@ struct EnvCommand: AsyncParsableCommand {
             let formats = EnvironmentFormat.allCases.map(\.rawValue).joined(separator: ", ")
             throw CommandFailure(.usage, "there is no format \"\(LogText.clean(format))\"; formats: \(formats)")
         }
-        let access = try await access()
+        let (access, secrets) = try await access()
+        // A gateway that is started with these variables would take what is in them for its own secrets.
+        let tools = access.tools(keeping: secrets)
+        for text in tools.warnings { Console.writeError("authgateway: warning: \(text)\n") }
         guard access.proof == nil || !Console.isOutputTerminal else {
             throw CommandFailure(
                 .usage,
@@ -237,7 +256,7 @@ struct EnvCommand: AsyncParsableCommand {
                     + "  eval \"$(authgateway env --client NAME)\""
             )
         }
-        guard let text = format.text(access.variables) else {
+        guard let text = format.text(access.variables + tools.variables) else {
             throw CommandFailure(
                 .failed,
                 "a value has a line break, which a file for docker cannot hold; use another format"
@@ -246,9 +265,16 @@ struct EnvCommand: AsyncParsableCommand {
         Console.write(text)
     }
 
-    private func access() async throws(CommandFailure) -> ClientAccess {
-        if let shared = try SharedGateway.find(gateway) { return try await shared.lastingAccess(client) }
+    /// Also the variables that the gateway of this user reads secrets from.
+    private func access() async throws(CommandFailure) -> (ClientAccess, secrets: Set<String>) {
+        if let shared = try SharedGateway.find(gateway) { return (try await shared.lastingAccess(client), []) }
         let configuration = try gateway.config.runningPath()
-        return try await ClientAccess.ofRunningGateway(configuration: configuration, source: client, advice: "")
+        let access = try await ClientAccess.ofRunningGateway(
+            configuration: configuration,
+            source: client,
+            isRun: false,
+            advice: ""
+        )
+        return (access, SecretVariables.named(in: configuration))
     }
 }

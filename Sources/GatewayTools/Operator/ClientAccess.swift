@@ -10,18 +10,25 @@ struct ClientAccess: Sendable {
     let endpoint: ProxyEndpoint
     let proof: ClientEnvironment.Proof?
     let trust: ClientEnvironment.Trust?
-    /// The hosts that routes lead to.
-    let hosts: [String]
+    private let offer: ProxyOffer
+    /// What tools get in place of their API keys.
+    private let token: ToolVariables.Token
+    /// The path of `gateway.yaml`, which may name presets; nil where it is not this user's.
+    private let configuration: String?
 
     init(
         _ endpoint: ProxyEndpoint,
+        of offer: ProxyOffer,
         proof: ClientEnvironment.Proof?,
-        hosts: [String],
+        token: ToolVariables.Token,
+        configuration: String,
         stateDirectory: String
     ) throws(CommandFailure) {
         self.endpoint = endpoint
         self.proof = proof
-        self.hosts = hosts
+        self.offer = offer
+        self.token = token
+        self.configuration = configuration
         let earlier = ClientEnvironment.earlierBundles { Console.environment($0) }
         do throws(StateError) {
             trust = try ClientTrustFiles(stateDirectory: stateDirectory).write(adding: earlier)
@@ -38,14 +45,17 @@ struct ClientAccess: Sendable {
     ///   - folder: A folder of this user, for the certificates.
     init(
         _ endpoint: ProxyEndpoint,
+        of offer: ProxyOffer,
         proof: ClientEnvironment.Proof?,
-        hosts: [String],
+        token: ToolVariables.Token,
         authority: String?,
         folder: String
     ) throws(CommandFailure) {
         self.endpoint = endpoint
         self.proof = proof
-        self.hosts = hosts
+        self.offer = offer
+        self.token = token
+        configuration = nil
         guard let authority else {
             trust = nil
             return
@@ -59,9 +69,12 @@ struct ClientAccess: Sendable {
     }
 
     /// Access to the gateway that runs with this configuration.
+    ///
+    /// - Parameter isRun: Whether this process becomes the program.
     static func ofRunningGateway(
         configuration: String,
         source: ClientTokenSource,
+        isRun: Bool,
         advice: String
     ) async throws(CommandFailure) -> ClientAccess {
         let settings = try OperatorSettings(running: configuration)
@@ -84,15 +97,56 @@ struct ClientAccess: Sendable {
             )
             return try ClientAccess(
                 endpoint,
+                of: overview.proxy,
                 proof: proof,
-                hosts: overview.proxy.hosts,
+                token: isRun
+                    ? await Self.token(of: settings.client, overview.proxy, endpoint, proof) : ToolVariables.Token(),
+                configuration: configuration,
                 stateDirectory: plan.stateDirectory
             )
         }
     }
 
+    /// The token of the program that this process becomes or waits for. A gateway that makes none still puts the keys into requests.
+    static func token(
+        of client: AdminClient,
+        _ offer: ProxyOffer,
+        _ endpoint: ProxyEndpoint,
+        _ proof: ClientEnvironment.Proof?
+    ) async -> ToolVariables.Token {
+        guard endpoint.origin.isLoopback, offer.services?.isEmpty == false, let process = ProcessMark.current else {
+            return ToolVariables.Token()
+        }
+        let order = RunOrder(process: process, token: proof?.token)
+        do throws(CommandFailure) {
+            return ToolVariables.Token(known: try await client.ask(AdminAPI.operations.beginRun, with: order).secret)
+        } catch {
+            return ToolVariables.Token()
+        }
+    }
+
+    /// What every program gets.
     var variables: [ClientEnvironment.Variable] {
-        ClientEnvironment(endpoint, proof: proof, trust: trust, hosts: hosts) { Console.environment($0) }.variables
+        ClientEnvironment(endpoint, proof: proof, trust: trust, hosts: offer.hosts) { Console.environment($0) }
+            .variables
+    }
+
+    /// What SDKs and tools get in place of their API keys.
+    ///
+    /// - Parameters:
+    ///   - kept: The names of variables that stay as they are.
+    ///   - usesPaths: The program does not use the proxy.
+    func tools(keeping kept: Set<String> = [], usesPaths: Bool = false) -> ToolVariables {
+        let isNeeded = offer.services?.isEmpty == false
+        let library = configuration.map { isNeeded ? PresetLibrary(of: $0) : .builtIn } ?? .builtIn
+        return ToolVariables(
+            isNeeded ? library.presets : [],
+            offer,
+            at: endpoint,
+            token: token,
+            keeping: kept,
+            usesPaths: usesPaths
+        ) { Console.environment($0) }
     }
 }
 

@@ -70,7 +70,7 @@ struct SharedGateway: Sendable {
         _ body: (ClientAccess, ForwardedSignals) async throws(CommandFailure) -> Int32
     ) async throws(CommandFailure) -> Int32 {
         // Before there is something to remove: until then, a signal just ends this process.
-        let answer = try await ask(source)
+        let answer = try await ask(source, isRun: true)
         let signals = try EphemeralGateway.signals()
         let folder = try EphemeralGateway.makeFolder()
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -96,7 +96,7 @@ struct SharedGateway: Sendable {
         guard let folder, let end = folder.lastIndex(of: "/") else {
             throw CommandFailure(.failed, "there is no folder for the certificates; set HOME or XDG_CACHE_HOME")
         }
-        let answer = try await ask(source)
+        let answer = try await ask(source, isRun: false)
         do throws(PrivateFile.Failure) {
             // Who may write to this one decides whose certificates programs trust.
             try PrivateFile.ensureFolder(String(folder[..<end]))
@@ -123,16 +123,17 @@ struct SharedGateway: Sendable {
     /// What the admin listener said.
     private struct Answer {
         let endpoint: ProxyEndpoint
+        let offer: ProxyOffer
         let proof: ClientEnvironment.Proof?
-        let hosts: [String]
+        let token: ToolVariables.Token
         let authority: String?
 
         func access(folder: String) throws(CommandFailure) -> ClientAccess {
-            try ClientAccess(endpoint, proof: proof, hosts: hosts, authority: authority, folder: folder)
+            try ClientAccess(endpoint, of: offer, proof: proof, token: token, authority: authority, folder: folder)
         }
     }
 
-    private func ask(_ source: ClientTokenSource) async throws(CommandFailure) -> Answer {
+    private func ask(_ source: ClientTokenSource, isRun: Bool) async throws(CommandFailure) -> Answer {
         try requireOwner()
         let client = AdminClient(admin)
         let overview = try await client.ask(AdminAPI.operations.overview)
@@ -148,7 +149,8 @@ struct SharedGateway: Sendable {
                 clients: overview.clients,
                 isNeeded: endpoint.requiresClientToken
             )
-            return Answer(endpoint: endpoint, proof: proof, hosts: offer.hosts, authority: authority)
+            let token = isRun ? await ClientAccess.token(of: client, offer, endpoint, proof) : ToolVariables.Token()
+            return Answer(endpoint: endpoint, offer: offer, proof: proof, token: token, authority: authority)
         }
     }
 

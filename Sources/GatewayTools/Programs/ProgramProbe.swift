@@ -13,14 +13,19 @@ enum ProgramProbe {
     /// What to tell the person who starts the program; nil where it uses the proxy, or nobody knows.
     ///
     /// - Parameter hasToken: Whether the program has to prove to the proxy who it is.
-    static func proxyWarning(for command: [String], hasToken: Bool) async -> String? {
-        guard let program = command.first else { return nil }
+    /// - Returns: Also whether the program calls servers directly, although it can be told another URL.
+    static func proxyWarning(
+        for command: [String],
+        hasToken: Bool
+    ) async -> (warning: String?, callsDirectly: Bool) {
+        guard let program = command.first else { return (nil, false) }
         let path = program.contains("/") ? program : ProgramSearch.path(of: program)
         let interpreter = path.flatMap { ProxyAdvice.interpreter(in: start(of: $0)) }
         let advice = ProxyAdvice(command: command, interpreter: interpreter)
         var version: ProxyAdvice.NodeVersion?
         if let node = advice.node { version = await Self.version(of: node) }
-        return advice.warning(node: version, hasToken: hasToken)
+        let warning = advice.warning(node: version, hasToken: hasToken)
+        return (warning, callsDirectly: version != nil && warning != nil)
     }
 
     private static func start(of path: String) -> [UInt8] {

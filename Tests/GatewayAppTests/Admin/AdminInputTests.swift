@@ -1,4 +1,5 @@
 import GatewayAudit
+import GatewayFiles
 import GatewayHTTP
 import GatewayTokens
 import Testing
@@ -26,6 +27,11 @@ struct AdminInputTests {
         try expectRoundTrip(AuditWhoQuestion(by: .status, since: "yesterday 14:00", until: "15:00"))
         #expect(try AuditWhoQuestion(body: []) == AuditWhoQuestion())
         #expect(try AuditWhoQuestion(body: Array("{}".utf8)) == AuditWhoQuestion())
+        for token in [nil, Secret("a-token")] {
+            let order = RunOrder(process: ProcessMark(number: .max, started: 1 << 40), token: token)
+            let read = try RunOrder(body: order.body)
+            #expect(read.process == order.process && read.token == token)
+        }
         let body = try #require(PastedAnswer("http://127.0.0.1/?code=1").body)
         #expect(try PastedAnswer(body: body).text == "http://127.0.0.1/?code=1")
         let token = Array("{\"access_token\": \"a\"}\n".utf8)
@@ -41,6 +47,7 @@ struct AdminInputTests {
         _ = try BackupToNote(body: Array(BackupToNote.example.utf8))
         _ = try AuditWhoQuestion(body: Array(AuditWhoQuestion.example.utf8))
         _ = try PastedAnswer(body: Array(PastedAnswer.example.utf8))
+        _ = try RunOrder(body: Array(RunOrder.example.utf8))
     }
 
     /// Where askers take turns, nobody can ask in the name of another.
@@ -70,6 +77,15 @@ struct AdminInputTests {
             nil, #"{"by": "upstream"}"#, #"{"since": 3}"#, #"{"until": null}"#, #"{"client": "ci"}"#, "[]", "x",
         ] {
             #expect { try AuditWhoQuestion(body: body.map { Array($0.utf8) }) } throws: {
+                ($0 as? GatewayProblem)?.kind == .requestRefused
+            }
+        }
+        for body in [
+            #"{"process": 1}"#, #"{"process": 0, "started": 1}"#, #"{"process": 1.5, "started": 1}"#,
+            #"{"process": 1, "started": -1}"#, #"{"process": 1, "started": 1, "token": 3}"#,
+            #"{"process": 1, "started": 1, "client": "ci"}"#, #"{"process": 4294967296, "started": 1}"#,
+        ] {
+            #expect { try RunOrder(body: Array(body.utf8)) } throws: {
                 ($0 as? GatewayProblem)?.kind == .requestRefused
             }
         }

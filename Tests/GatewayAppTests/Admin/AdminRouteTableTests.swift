@@ -11,7 +11,7 @@ struct AdminRouteTableTests {
             ("GET", "/ca.pem", .role(.viewer)), ("GET", "/metrics", .role(.viewer)),
             ("HEAD", "/metrics", .role(.viewer)),
             ("GET", "/api/fleet", .role(.viewer)), ("POST", "/api/audit/who/box%2Fa", .role(.viewer)),
-            ("POST", "/api/audit/flush", .role(.operator)),
+            ("POST", "/api/audit/flush", .role(.operator)), ("POST", "/api/runs", .role(.viewer)),
             ("GET", "/api/tokens/box%2Fa", .role(.viewer)), ("POST", "/api/tokens/box/lock", .role(.operator)),
             ("POST", "/api/reload", .role(.operator)), ("GET", "/api/plan", .role(.operator)),
             ("POST", "/tokens/box", .nothing),

@@ -117,6 +117,43 @@ struct PresetTests {
         #expect(outcome.diagnostics.map(\.path.description) == ["routes.okta.auth.client_secret"])
     }
 
+    private static func loaded(tools: String) -> (presets: [Preset], diagnostics: [ConfigDiagnostic]) {
+        let text = """
+            acme:
+              title: Acme
+              docs: https://acme.example/
+              read: unverified
+              parameters: {tenant: {what: The tenant, example: a}, host: {what: A host, example: b, default: x.example}}
+              tools: \(tools)
+              credential: {strategy: basic, username: "${host}", password: {env: ACME_KEY}}
+              routes: {api: {upstream: "https://${tenant}.acme.example/v1"}}
+            """
+        return PresetLoader.load(Array(text.utf8), named: "presets")
+    }
+
+    @Test func theVariablesOfToolsAreRead() throws {
+        let tools = "{ACME_KEY: {prefix: ac-}, OLD_KEY: {when_set: true}, ACME_URL: {base_path: /v1, needed: true}}"
+        let loaded = Self.loaded(tools: tools)
+        #expect(loaded.diagnostics == [])
+        let preset = try #require(loaded.presets.first)
+        let expected = [
+            Preset.ToolVariable(name: "ACME_KEY", prefix: "ac-"), Preset.ToolVariable(name: "OLD_KEY", whenSet: true),
+            Preset.ToolVariable(name: "ACME_URL", basePath: "/v1", isNeeded: true),
+        ]
+        #expect(Set(preset.tools) == Set(expected))
+        #expect(preset.leads(to: "https://a.acme.example") && !preset.leads(to: "https://acme.example"))
+    }
+
+    @Test(arguments: [
+        ("{A: {prefix: \"a b\"}}", "visible ASCII"), ("{A: {base_path: v1}}", "expected a path"),
+        ("{A: {prefx: a}}", "unknown key \"prefx\""), ("{A: x}", "expected a mapping"),
+        ("{A: {prefix: a-prefix-of-more-than-thirty-two-bytes}}", "at most 32"),
+    ])
+    func mistakesInVariablesOfToolsAreNamed(_ tools: String, _ words: String) {
+        let messages = Self.loaded(tools: tools).diagnostics.map(\.message)
+        #expect(messages.contains { $0.contains(words) }, "\(messages)")
+    }
+
     // MARK: Mistakes
 
     @Test(arguments: [

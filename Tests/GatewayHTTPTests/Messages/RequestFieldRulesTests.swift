@@ -26,12 +26,14 @@ struct RequestFieldRulesTests {
         stripsAuthorization: Bool = false,
         sendsExpect: Bool = true,
         trace: TraceFields = .pass,
+        strippedKeys: APIKeyFields = [],
         line: String = "GET / HTTP/1.1"
     ) -> [[String]]? {
         let options = RequestFieldRules.Options(
             stripsAuthorization: stripsAuthorization,
             sendsExpect: sendsExpect,
-            trace: trace
+            trace: trace,
+            strippedKeys: strippedKeys
         )
         return HeadText.request(fields, line: line) { head, bytes in
             var (runs, index) = ([[String]](), 0)
@@ -52,6 +54,15 @@ struct RequestFieldRulesTests {
     )
     func keptFieldsThatFollowEachOtherAreOneRun(_ fields: [String], _ expected: [[String]]) {
         #expect(Self.kept(fields, by: Self.rules()) == expected)
+    }
+
+    @Test func aKeyThatProvedTheClientToTheGatewayStays() {
+        let fields = ["X-Api-Key: 1", "API-Key: 2", "x-goog-api-key: 3", "x-api-keys: 4"]
+        let key = HeadText.request(fields) { head, bytes in APIKeyFields(head.section.fields[1], bytes) }
+        #expect(key?.isEmpty == false)
+        #expect(Self.kept(fields, by: Self.rules()) == [fields])
+        let kept = Self.kept(fields, by: Self.rules(), strippedKeys: key ?? [])
+        #expect(kept == [["X-Api-Key: 1"], ["x-goog-api-key: 3", "x-api-keys: 4"]])
     }
 
     @Test func traceFieldsAreReplacedAsTheTraceSays() {

@@ -1,0 +1,147 @@
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayLocalAuthority
+
+/// What SDKs and command-line tools get in place of their API keys, so that they start without one.
+///
+/// The value is a token that only this gateway knows, and only while the program runs. Tools send it where they would send their key,
+/// and the gateway puts the real one there.
+struct ToolVariables {
+    /// The token of one run.
+    struct Token {
+        let value: Secret
+        /// Whether it proves to the gateway which client this is. Otherwise it only lets tools start.
+        let isKnown: Bool
+
+        init(known value: Secret) {
+            self.value = value
+            isKnown = true
+        }
+
+        /// A value that nobody knows.
+        init() {
+            value = Secret(Hexadecimal.random(bytes: 32))
+            isKnown = false
+        }
+    }
+
+    private let offer: ProxyOffer
+    private let endpoint: ProxyEndpoint
+    private let token: Token
+    private let kept: Set<String>
+
+    private(set) var variables: [ClientEnvironment.Variable] = []
+    /// The names of those that held something else.
+    private(set) var replaced: [String] = []
+    /// The names of those with the URL of a route, for what does not use the proxy.
+    private(set) var urls: [String] = []
+    /// What to tell the person who starts the program.
+    private(set) var warnings: [String] = []
+
+    /// - Parameters:
+    ///   - kept: The names of variables that stay as they are.
+    ///   - usesPaths: The program does not use the proxy, so its tools have to be told where the gateway is.
+    ///   - own: Looks up a variable of the present environment.
+    init(
+        _ presets: [Preset],
+        _ offer: ProxyOffer,
+        at endpoint: ProxyEndpoint,
+        token: Token,
+        keeping kept: Set<String> = [],
+        usesPaths: Bool = false,
+        own: (String) -> String?
+    ) {
+        self.offer = offer
+        self.endpoint = endpoint
+        self.token = token
+        self.kept = kept
+        for service in offer.services ?? [] {
+            for preset in presets where !preset.tools.isEmpty && preset.leads(to: service.origin) {
+                guard !leadsElsewhere(preset, own) else { continue }
+                addKeys(of: preset, own)
+                addURLs(of: preset, service.path, usesPaths, own)
+            }
+        }
+    }
+
+    /// Whether the token is enough for a request that does not come through the proxy.
+    private var isAdmitted: Bool { token.isKnown || !endpoint.requiresClientToken }
+
+    /// The keys of such tools are for another server.
+    private mutating func leadsElsewhere(_ preset: Preset, _ own: (String) -> String?) -> Bool {
+        for tool in preset.tools where tool.basePath != nil {
+            guard let url = own(tool.name), !url.isEmpty else { continue }
+            switch Self.place(of: url, offer) {
+            case .service: continue
+            case .gateway where isAdmitted: continue
+            case .gateway, .elsewhere:
+                warnings.append(
+                    "\(tool.name) names a server that no route with a credential leads to, so the program may call it "
+                        + "directly; its key stays as it is"
+                )
+                return true
+            }
+        }
+        return false
+    }
+
+    private mutating func addKeys(of preset: Preset, _ own: (String) -> String?) {
+        for tool in preset.tools where tool.basePath == nil && mayAdd(tool) {
+            let isSet = own(tool.name).map { !$0.isEmpty } ?? false
+            guard isSet || !tool.whenSet else { continue }
+            add(tool, token.value.withValue { tool.prefix + $0 })
+            if isSet { replaced.append(tool.name) }
+        }
+    }
+
+    /// - Parameter route: The path of the route; nil where it has none.
+    private mutating func addURLs(
+        of preset: Preset,
+        _ route: String?,
+        _ usesPaths: Bool,
+        _ own: (String) -> String?
+    ) {
+        for tool in preset.tools where mayAdd(tool) && (usesPaths || tool.isNeeded) {
+            guard let path = tool.basePath, own(tool.name)?.isEmpty ?? true else { continue }
+            guard let route, isAdmitted else {
+                warnings.append(
+                    "what reads \(tool.name) does not use the proxy and may call \(preset.title) directly, with a key that is "
+                        + "worthless there; set \(tool.name) to the URL of the route"
+                )
+                continue
+            }
+            add(tool, endpoint.url() + [route, path].filter { $0 != "/" }.joined())
+            urls.append(tool.name)
+        }
+    }
+
+    private func mayAdd(_ tool: Preset.ToolVariable) -> Bool {
+        !kept.contains(tool.name) && !variables.contains { $0.name == tool.name }
+    }
+
+    private mutating func add(_ tool: Preset.ToolVariable, _ value: String) {
+        variables.append(ClientEnvironment.Variable(name: tool.name, value: value))
+    }
+
+    private enum Place {
+        case service
+        /// A listener of the gateway, which finds the route by the path.
+        case gateway
+        case elsewhere
+    }
+
+    private static func place(of url: String, _ offer: ProxyOffer) -> Place {
+        guard let end = url.firstRange(of: "://"),
+            let scheme = Origin.Scheme(rawValue: url[..<end.lowerBound].lowercased()),
+            let origin = Origin(
+                scheme: scheme,
+                authority: String(url[end.upperBound...].prefix { !"/?#".contains($0) })
+            )
+        else { return .elsewhere }
+        if offer.services?.contains(where: { $0.origin == origin.description }) ?? false { return .service }
+        let isOurs = offer.endpoints.contains {
+            $0.origin.port == origin.port && $0.origin.isLoopback && origin.isLoopback
+        }
+        return isOurs ? .gateway : .elsewhere
+    }
+}

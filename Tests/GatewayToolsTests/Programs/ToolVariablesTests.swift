@@ -1,0 +1,129 @@
+import GatewayApp
+import GatewayConfiguration
+import GatewayHTTP
+import GatewayLocalAuthority
+import Testing
+
+@testable import GatewayTools
+
+@Suite("What tools get in place of their API keys", .timeLimit(.minutes(5)))
+struct ToolVariablesTests {
+    private static let token = String(repeating: "0f", count: 32)
+
+    private static let endpoint = ProxyEndpoint(
+        host: "127.0.0.1",
+        port: 8082,
+        isTLS: false,
+        intercepts: true,
+        requiresClientToken: true
+    )
+
+    private static func tools(
+        _ services: [ProxyOffer.Service],
+        own: [String: String] = [:],
+        keeping kept: Set<String> = [],
+        usesPaths: Bool = false,
+        isKnown: Bool = true
+    ) -> ToolVariables {
+        ToolVariables(
+            PresetLibrary.builtIn.presets,
+            ProxyOffer(endpoints: [endpoint], services: services),
+            at: endpoint,
+            token: isKnown ? ToolVariables.Token(known: Secret(token)) : ToolVariables.Token(),
+            keeping: kept,
+            usesPaths: usesPaths
+        ) { own[$0] }
+    }
+
+    private static let openai = ProxyOffer.Service(origin: "https://api.openai.com", path: "/ai")
+    private static let anthropic = ProxyOffer.Service(origin: "https://api.anthropic.com", path: "/anthropic")
+
+    private static func values(_ tools: ToolVariables) -> [String: String] {
+        tools.variables.reduce(into: [:]) { $0[$1.name] = $1.value }
+    }
+
+    @Test func keysOfServicesThatHaveARouteAreReplaced() {
+        let tools = Self.tools([Self.openai, Self.anthropic], own: ["OPENAI_API_KEY": "real"])
+        #expect(
+            Self.values(tools) == ["OPENAI_API_KEY": "sk-\(Self.token)", "ANTHROPIC_API_KEY": "sk-ant-\(Self.token)"]
+        )
+        #expect(tools.replaced == ["OPENAI_API_KEY"] && tools.warnings == [] && tools.urls == [])
+        #expect(Self.values(Self.tools([])) == [:])
+        #expect(Self.values(Self.tools([.init(origin: "https://api.example.com")])) == [:])
+    }
+
+    @Test func aNameThatIsNotTheUsualOneIsReplacedWhereItIsSet() {
+        let tools = Self.tools([Self.anthropic], own: ["ANTHROPIC_AUTH_TOKEN": "real", "ANTHROPIC_API_KEY": ""])
+        #expect(Self.values(tools).keys.sorted() == ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
+        #expect(tools.replaced == ["ANTHROPIC_AUTH_TOKEN"])
+    }
+
+    @Test func whatIsKeptStaysAsItIs() {
+        let tools = Self.tools(
+            [Self.openai],
+            own: ["OPENAI_API_KEY": "real"],
+            keeping: ["OPENAI_API_KEY", "OPENAI_BASE_URL"],
+            usesPaths: true
+        )
+        #expect(tools.variables == [] && tools.replaced == [])
+    }
+
+    @Test func aProgramWithoutTheProxyIsToldWhereTheGatewayIs() {
+        let tools = Self.tools([Self.openai, Self.anthropic], usesPaths: true)
+        let values = Self.values(tools)
+        #expect(values["OPENAI_BASE_URL"] == "http://127.0.0.1:8082/ai/v1")
+        #expect(values["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:8082/anthropic")
+        #expect(tools.urls == ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"])
+        // Without a proof the gateway would refuse it.
+        #expect(Self.tools([Self.openai], usesPaths: true, isKnown: false).urls == [])
+        #expect(Self.tools([.init(origin: "https://api.openai.com")], usesPaths: true).urls == [])
+        let root = Self.tools([.init(origin: "https://api.openai.com", path: "/")], usesPaths: true)
+        #expect(Self.values(root)["OPENAI_BASE_URL"] == "http://127.0.0.1:8082/v1")
+    }
+
+    /// Its SDK has a transport of its own, which ignores the proxy.
+    @Test func aToolThatIgnoresTheProxyIsToldInAnyCase() {
+        let replicate = ProxyOffer.Service(origin: "https://api.replicate.com", path: "/replicate")
+        #expect(Self.values(Self.tools([replicate]))["REPLICATE_BASE_URL"] == "http://127.0.0.1:8082/replicate")
+        let unproven = Self.tools([replicate], isKnown: false)
+        #expect(unproven.urls == [] && unproven.warnings.count == 1)
+        #expect(unproven.warnings[0].hasPrefix("what reads REPLICATE_BASE_URL does not use the proxy"))
+        #expect(Self.tools([replicate], own: ["REPLICATE_BASE_URL": "https://api.replicate.com"]).warnings == [])
+    }
+
+    @Test(
+        arguments: [
+            ("https://api.openai.com/v1", true), ("https://API.openai.com:443", true),
+            ("http://127.0.0.1:8082/ai/v1", true), ("http://localhost:8082/ai/v1", true), ("", true),
+            ("http://127.0.0.1:9999/v1", false), ("https://llm.example/v1", false), ("llm.example", false),
+            ("https://api.openai.com@llm.example/", false), ("https://api.openai.com.llm.example/", false),
+        ]
+    )
+    func aKeyForAnotherServerStays(_ url: String, _ isReplaced: Bool) {
+        let tools = Self.tools([Self.openai], own: ["OPENAI_API_KEY": "real", "OPENAI_BASE_URL": url])
+        #expect(tools.replaced == (isReplaced ? ["OPENAI_API_KEY"] : []))
+        #expect(tools.warnings.contains { $0.hasPrefix("OPENAI_BASE_URL names a server") } != isReplaced)
+        #expect(!tools.warnings.contains { $0.contains("real") || $0.contains("llm") })
+    }
+
+    @Test(
+        arguments: [
+            ("https://gitlab.com", "GITLAB_TOKEN"), ("https://acme.openai.azure.com", "AZURE_OPENAI_API_KEY"),
+            ("https://api.github.com", "GITHUB_TOKEN"),
+        ]
+    )
+    func aHostWithAParameterIsFound(_ origin: String, _ name: String) {
+        #expect(Self.values(Self.tools([.init(origin: origin)]))[name] == Self.token)
+    }
+
+    @Test(arguments: ["https://openai.azure.com", "https://.openai.azure.com", "http://acme.openai.azure.com"])
+    func anotherHostIsNot(_ origin: String) {
+        #expect(Self.values(Self.tools([.init(origin: origin)])) == [:])
+    }
+
+    @Test func aValueThatNobodyKnowsIsAnotherOneEachTime() {
+        let (one, other) = (Self.tools([Self.openai], isKnown: false), Self.tools([Self.openai], isKnown: false))
+        let (key, second) = (Self.values(one)["OPENAI_API_KEY"], Self.values(other)["OPENAI_API_KEY"])
+        #expect(key?.count == 67 && key != second)
+    }
+}
