@@ -60,7 +60,7 @@ enum PlanDecoder {
             )
         $0("telemetry", example: "otlp: http://127.0.0.1:4318\nsampling: 10%")
             .means("Where traces and metrics are exported (OpenTelemetry). Without it, nothing is exported.")
-        $0("defaults", example: "proxy: http://proxy.example.com:3128")
+        $0("defaults", example: "{proxy: http://proxy.example.com:3128}")
             .means("Values for all routes and credentials that do not set them.")
         $0(
             "credentials",

@@ -215,6 +215,7 @@ struct PlanChangeTests {
         "tls": { $0.tls.serverName = "one.example.com" },
         "upstreamProtocol": { $0.upstreamProtocol = .auto },
         "timeouts": { $0.timeouts.idle = .seconds(1) },
+        "proxy": { $0.proxy = try? ParentProxy("http://proxy.example.com:3128") },
         "whoami": { $0.whoami = WhoAmI(path: "/me") },
         "sendsVia": { $0.sendsVia.toggle() },
     ]
