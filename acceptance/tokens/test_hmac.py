@@ -254,7 +254,7 @@ def test_no_command_shows_the_key_or_a_signature(make_api, start):
     "change, message",
     [
         ({"key": {"env": "API_KEY"}, "key_encoding": "hex"}, "is not hexadecimal (key_encoding)"),
-        ({"message": "{{metod}}"}, 'nothing is named "{{metod}}"; did you mean "{{method}}"?'),
+        ({"message": "{{metod}}"}, 'nothing is named "{{metod}}"; did you mean "method"?'),
         ({"apply": {"header": "X-Time", "value": "{{time}}"}}, "the signature itself is not applied"),
     ],
 )

@@ -194,7 +194,7 @@ package struct APIKeyFields: OptionSet, Hashable, Sendable {
 
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    private static let names: [StaticString] = ["x-api-key", "api-key", "x-goog-api-key"]
+    private static let names: [StaticString] = ["x-api-key", "api-key", "x-goog-api-key", "private-token"]
 
     /// Empty for a field with another name.
     package init(_ field: HeadField, _ bytes: borrowing Span<UInt8>) {

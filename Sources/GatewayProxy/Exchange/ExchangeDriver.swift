@@ -688,7 +688,9 @@ final class ExchangeDriver {
     func receive(trailers: ByteBuffer) {
         enter()
         defer { leave() }
-        guard let isHeld = contentCame(trailers.readableBytes, isLast: true) else { return }
+        // Those that have no field are only the end.
+        let count = trailers.readableBytes > 2 ? trailers.readableBytes : 0
+        guard let isHeld = contentCame(count, isLast: true) else { return }
         content.takeTrailers(trailers, isHeld: isHeld)
         switch content.form {
         case .wire: upstream?.sendContent(trailers, as: .wire)

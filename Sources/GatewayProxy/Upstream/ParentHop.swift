@@ -101,7 +101,8 @@ extension ParentHop {
     }
 
     func refused(_ status: Int, to server: Origin) -> GatewayProblem {
-        if status == 407 { return loginProblem }
+        // tinyproxy answers a wrong password with 401.
+        if status == 407 || status == 401 { return loginProblem(status) }
         let server = server.hostAndPort
         let detail =
             switch status {
@@ -111,13 +112,13 @@ extension ParentHop {
         return Self.problem(status == 504 ? .upstreamTimeout : .upstreamUnreachable, detail, .proxyRefused)
     }
 
-    var loginProblem: GatewayProblem {
+    func loginProblem(_ status: Int = 407) -> GatewayProblem {
         let what =
             plan.credential.map { "does not accept the credential \($0)" }
             ?? (plan.login == nil ? "requires a login" : "does not accept the user name and the password")
         return Self.problem(
             .upstreamUnreachable,
-            "The proxy \(plan) \(what) (status 407); see \"proxy\" in the configuration.",
+            "The proxy \(plan) \(what) (status \(status)); see \"proxy\" in the configuration.",
             .proxyLoginRefused
         )
     }
