@@ -117,7 +117,7 @@ class ParentProxy:
                 kept = [line for line in head.split(b"\r\n")[1:] if not line.lower().startswith((b"proxy-", b"connection:"))]
                 line = f"{request.method} /{path} HTTP/1.1".encode()
                 server.sendall(b"\r\n".join([line, *kept, b"", b""]) + request.body)
-                answers = StrictReader(lambda: server.recv(65536))
+                answers = StrictReader(lambda server=server: server.recv(65536))
                 head = answers.head()
                 # The upstreams of these tests send a length, so the connection can stay.
                 connection.sendall(head + answers.exactly(self.length(head)))
