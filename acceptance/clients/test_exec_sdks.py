@@ -24,7 +24,7 @@ OPENAI = sdks.ALL[0]
 def origin(names, certificate_authority):
     """All services, behind their own names."""
     names.addresses |= dict.fromkeys(sdks.HOSTS, ["127.0.0.1"])
-    secure = certificate_authority.issue("services", ",".join(f"DNS:{host}" for host in sdks.HOSTS))
+    secure = certificate_authority.issue("sdks", ",".join(f"DNS:{host}" for host in sdks.HOSTS))
     origin = TLSOrigin(*secure, 443, sdks.ANSWERS)
     yield origin
     origin.stop()

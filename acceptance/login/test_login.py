@@ -113,7 +113,7 @@ def test_a_login_at_box(sandbox, start_gateway):
         assert answer.status_code == 200 and answer.json()["id"] == "2000001"
         assert gateway.run("token", "refresh", "me").returncode == 0
     assert sandbox.state()["double_spends"].get("box", 0) == 0
-    assert "login expires" in (shown := gateway.run("token", "show", "me").stdout) and "in 59d" in shown
+    assert "login expires" in (shown := gateway.run("token", "show", "me").stdout) and "in 60d" in shown
 
 
 # MARK: Duke
