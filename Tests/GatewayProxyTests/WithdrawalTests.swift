@@ -23,7 +23,7 @@ struct WithdrawalTests {
         try await withProxy(origin, source: source) { proxy in
             let client = try proxy.client()
             client.send(get)
-            #expect(client.read(through: "abc") != nil)
+            #expect(client.read(through: "\r\n\r\nabc") != nil)
             source.lock()
             try #expect(proxy.withdraw(source) == [])
             _ = try client.readToEnd(.reset)
@@ -92,7 +92,7 @@ struct WithdrawalTests {
         try await withProxy(origin, source: source) { proxy in
             let client = try proxy.client()
             client.send(get)
-            #expect(client.read(through: "abc") != nil)
+            #expect(client.read(through: "\r\n\r\nabc") != nil)
             source.lock()
             try #expect(proxy.withdraw(source) == [])
             _ = try client.readToEnd(.reset)
@@ -218,7 +218,7 @@ struct WithdrawalTests {
         try await withProxy(origin, source: LockableSource()) { proxy in
             let client = try proxy.client()
             client.send(get)
-            #expect(client.read(through: "abc") != nil)
+            #expect(client.read(through: "\r\n\r\nabc") != nil)
             let present = LockableSource()
             present.lock()
             try #expect(proxy.withdraw(present) == [])
@@ -269,7 +269,7 @@ struct WithdrawalTests {
         try await withProxy(origin, source: LockableSource()) { proxy in
             let client = try proxy.client()
             client.send(get)
-            #expect(client.read(through: "abc") != nil)
+            #expect(client.read(through: "\r\n\r\nabc") != nil)
             let http2 = try RawHTTP2Client(port: proxy.port)
             defer { http2.close() }
             let stream = try http2.begin()
@@ -438,7 +438,7 @@ struct WithdrawalTests {
         try await withProxy(origin, source: source) { proxy in
             let client = try proxy.client()
             client.send(get)
-            #expect(client.read(through: "abc") != nil)
+            #expect(client.read(through: "\r\n\r\nabc") != nil)
             source.lock()
             try #expect(proxy.withdraw(other) == [])
             mayGoOn.store(true, ordering: .relaxed)
