@@ -123,6 +123,26 @@ struct SigningTests {
         }
     }
 
+    @Test(arguments: [
+        ("/public/other", "200"), ("/private", "403"), ("/public/../private", "403"), ("/public/%2e%2e/private", "403"),
+        ("", "403"),
+    ])
+    func whatARequestReadsBesidesMustBeAllowedToo(_ path: String, _ status: String) async throws {
+        let origin = try origin()
+        let signer = TellingSigner(otherPaths: [path.isEmpty ? nil : Array(path.utf8)])
+        let request = "PUT /api/public/a HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        try await withProxy(origin, source: source(signer)) { route in
+            route.allow = [.init(methods: ["GET", "PUT"], path: PathPattern("/public/**") ?? PathPattern.all)]
+        } _: { proxy in
+            let answer = try proxy.exchange(request)
+            #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
+            #expect(origin.requests.count == (status == "200" ? 1 : 0))
+        }
+        try await withProxy(self.origin(), source: source(signer)) { proxy in
+            try #expect(proxy.exchange(request).head.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
     @Test func rejectionsAreCounted() async throws {
         let origin = try origin("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
         let source = source()
@@ -138,10 +158,12 @@ struct SigningTests {
 private struct TellingSigner: RequestSigner {
     var demand = SigningDemand.head
     var query: String?
+    var otherPaths: [[UInt8]?] = []
 
     var identity: GrantIdentity { GrantIdentity(strategy: "telling", subject: nil) }
     let ownedFields = ["Authorization", "X-Sum"]
 
+    func otherPaths(of request: SignableRequest) -> [[UInt8]?] { otherPaths }
     func demand(of request: SignableRequest) -> SigningDemand { demand }
 
     func sign(

@@ -384,7 +384,12 @@ final class ExchangeDriver {
         let bytes = request.bytes
         let writer = requestWriter(bytes)
         guard let signer = route.credential?.signer else { return .head }
-        return signer.demand(of: signable(by: writer, bytes))
+        return shared.authorizer.demand(
+            of: signable(by: writer, bytes),
+            by: signer,
+            on: admitted.match.route,
+            client: record.client
+        )
     }
 
     private func signable(by writer: borrowing RequestWriter, _ bytes: ByteBuffer) -> SignableRequest {
