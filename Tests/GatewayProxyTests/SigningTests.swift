@@ -123,6 +123,44 @@ struct SigningTests {
         }
     }
 
+    @Test func aCredentialThatIsLockedWhileTheBodyIsCollectedSignsNothing() async throws {
+        let origin = try origin()
+        let source = source(TellingSigner(demand: .wholeBody))
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send("POST /api/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+            #expect(client.read(through: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
+            source.lock()
+            client.send("ab")
+            #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 503 ") == true)
+            #expect(origin.requests.isEmpty)
+        }
+    }
+
+    @Test func whatIsCollectedCountsAsMemoryOfTheClient() async throws {
+        let origin = try origin()
+        var limits = Limits()
+        (limits.replayBodyBytes, limits.uploadMemory) = (6_000, 10_000)
+        try await withProxy(origin, source: source(TellingSigner(demand: .wholeBody)), limits: limits) { proxy in
+            let head = "POST /api/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6000\r\n\r\n"
+            let content = String(repeating: "x", count: 6_000)
+            let clients = [try proxy.client(), try proxy.client()]
+            for client in clients {
+                client.send(head + content.dropLast())
+                client.waitAtMost(milliseconds: 500)
+            }
+            let answers = clients.map { $0.readMessage()?.head }
+            #expect(answers.contains { $0?.hasPrefix("HTTP/1.1 429 ") == true }, "\(answers)")
+            for (client, answer) in zip(clients, answers) where answer == nil {
+                client.waitAtMost(milliseconds: 5000)
+                client.send("x")
+                #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 200 ") == true)
+            }
+            // All of it was given back.
+            try #expect(proxy.exchange(head + content).head.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
     @Test(arguments: [
         ("/public/other", "200"), ("/private", "403"), ("/public/../private", "403"), ("/public/%2e%2e/private", "403"),
         ("", "403"),
