@@ -123,6 +123,64 @@ struct SigningTests {
         }
     }
 
+    @Test func aCredentialThatIsLockedWhileTheBodyIsCollectedSignsNothing() async throws {
+        let origin = try origin()
+        let source = source(TellingSigner(demand: .wholeBody))
+        try await withProxy(origin, source: source) { proxy in
+            let client = try proxy.client()
+            client.send("POST /api/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+            #expect(client.read(through: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
+            source.lock()
+            client.send("ab")
+            #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 503 ") == true)
+            #expect(origin.requests.isEmpty)
+        }
+    }
+
+    @Test func whatIsCollectedCountsAsMemoryOfTheClient() async throws {
+        let origin = try origin()
+        var limits = Limits()
+        (limits.replayBodyBytes, limits.uploadMemory) = (6_000, 10_000)
+        try await withProxy(origin, source: source(TellingSigner(demand: .wholeBody)), limits: limits) { proxy in
+            let head = "POST /api/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6000\r\n\r\n"
+            let content = String(repeating: "x", count: 6_000)
+            let clients = [try proxy.client(), try proxy.client()]
+            for client in clients {
+                client.send(head + content.dropLast())
+                client.waitAtMost(milliseconds: 500)
+            }
+            let answers = clients.map { $0.readMessage()?.head }
+            #expect(answers.contains { $0?.hasPrefix("HTTP/1.1 429 ") == true }, "\(answers)")
+            for (client, answer) in zip(clients, answers) where answer == nil {
+                client.waitAtMost(milliseconds: 5000)
+                client.send("x")
+                #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 200 ") == true)
+            }
+            // All of it was given back.
+            try #expect(proxy.exchange(head + content).head.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
+    @Test(arguments: [
+        ("/public/other", "200"), ("/private", "403"), ("/public/../private", "403"), ("/public/%2e%2e/private", "403"),
+        ("", "403"),
+    ])
+    func whatARequestReadsBesidesMustBeAllowedToo(_ path: String, _ status: String) async throws {
+        let origin = try origin()
+        let signer = TellingSigner(otherPaths: [path.isEmpty ? nil : Array(path.utf8)])
+        let request = "PUT /api/public/a HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        try await withProxy(origin, source: source(signer)) { route in
+            route.allow = [.init(methods: ["GET", "PUT"], path: PathPattern("/public/**") ?? PathPattern.all)]
+        } _: { proxy in
+            let answer = try proxy.exchange(request)
+            #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
+            #expect(origin.requests.count == (status == "200" ? 1 : 0))
+        }
+        try await withProxy(self.origin(), source: source(signer)) { proxy in
+            try #expect(proxy.exchange(request).head.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
     @Test func rejectionsAreCounted() async throws {
         let origin = try origin("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
         let source = source()
@@ -138,10 +196,12 @@ struct SigningTests {
 private struct TellingSigner: RequestSigner {
     var demand = SigningDemand.head
     var query: String?
+    var otherPaths: [[UInt8]?] = []
 
     var identity: GrantIdentity { GrantIdentity(strategy: "telling", subject: nil) }
     let ownedFields = ["Authorization", "X-Sum"]
 
+    func otherPaths(of request: SignableRequest) -> [[UInt8]?] { otherPaths }
     func demand(of request: SignableRequest) -> SigningDemand { demand }
 
     func sign(

@@ -312,6 +312,14 @@ struct HMACTests {
         #expect(throws: GatewayProblem.self) { try request.signed(by: signer) }
     }
 
+    @Test func aFormOfTooManyParametersIsNotSigned() throws {
+        let signer = try hmacSigner(Self.block([("message", "{{parameters}}")]))
+        var request = Sample("POST", "/", body: String(repeating: "&", count: 10_000), at: 0)
+        #expect(try request.signed(by: signer).isEmpty == false)
+        request.fields = [("content-type", "application/x-www-form-urlencoded")]
+        #expect(throws: GatewayProblem.self) { try request.signed(by: signer) }
+    }
+
     @Test func eachRequestHasItsOwnNonce() throws {
         let signer = try hmacSigner(
             Self.block([

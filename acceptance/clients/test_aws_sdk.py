@@ -56,6 +56,25 @@ print(json.dumps([url("put_object"), url("get_object"), url("get_object", 0)]))
 """
 )
 
+BUCKETS = (
+    CLIENT
+    + """
+s3 = client("s3")
+for name in ("own", "other"):
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": region})
+    s3.put_object(Bucket=name, Key="a b", Body=b"content")
+"""
+)
+
+COPY = (
+    CLIENT
+    + """
+s3 = client("s3")
+s3.copy_object(Bucket="own", Key="copy", CopySource={"Bucket": "FROM", "Key": "a b"})
+print(s3.get_object(Bucket="own", Key="copy")["Body"].read().decode())
+"""
+)
+
 
 @pytest.fixture
 def moto():
@@ -125,6 +144,16 @@ def test_presigned_urls_are_taken_until_they_expire(gateway, moto):
     assert (answer.status_code, answer.json()["detail"]) == (403, "The presigned URL has expired; make a new one.")
     # For the upstream itself they are worth nothing.
     assert requests.get(get.replace(f"{gateway.url}/aws", moto.url), timeout=10).status_code >= 400
+
+
+def test_a_copy_needs_the_right_to_read_what_it_copies(start, moto):
+    made = ask([moto.url, ""], BUCKETS, keys=(moto.key_id, moto.secret))
+    assert made.returncode == 0, made.stderr
+    gateway = start(routes={"aws": {"upstream": moto.url, "auth": "keys", "allow": [{"path": "/own/**"}]}})
+    way = [f"{gateway.url}/aws", ""]
+    assert "403" in ask(way, COPY.replace("FROM", "other")).stderr
+    copied = ask(way, COPY.replace("FROM", "own"))
+    assert copied.stdout == "content\n", copied.stderr
 
 
 def test_a_locked_key_signs_nothing(gateway):

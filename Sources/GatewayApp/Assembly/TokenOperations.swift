@@ -385,7 +385,7 @@ struct KeeperLookup {
                 return GatewayProblem(.noRoute, "The credential \(name) injects nothing, so it cannot be locked.")
             }
             let detail =
-                "The credential \(name) is static: its secret is sent as it is configured, so there is no token to "
+                "The credential \(name) is static: it comes from the configuration, so there is no token to "
                 + "renew, revoke or print. It can be locked and unlocked."
             return GatewayProblem(.noRoute, detail)
         }

@@ -587,6 +587,26 @@ extension RequestAuthorizer {
         return GatewayProblem(.routeForbidden, "The route \(gate.name) does not allow this method and Destination.")
     }
 
+    /// What a signer needs before the request can be sent. A request that reads another path than its own is refused unless the
+    /// client may get that, too.
+    func demand(
+        of request: SignableRequest,
+        by signer: any RequestSigner,
+        on route: Int,
+        client: String?
+    ) -> SigningDemand {
+        let gate = gates[route]
+        let mayRead =
+            !gate.guardsPaths
+            || signer.otherPaths(of: request).allSatisfy { path in
+                path.map { gate.takes("GET", of: client, at: $0) } ?? false
+            }
+        guard !mayRead else { return signer.demand(of: request) }
+        return .refused(
+            GatewayProblem(.routeForbidden, "The route \(gate.name) does not allow GET for what the request copies.")
+        )
+    }
+
     private func choose(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,

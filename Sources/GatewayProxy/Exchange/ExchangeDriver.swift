@@ -384,7 +384,12 @@ final class ExchangeDriver {
         let bytes = request.bytes
         let writer = requestWriter(bytes)
         guard let signer = route.credential?.signer else { return .head }
-        return signer.demand(of: signable(by: writer, bytes))
+        return shared.authorizer.demand(
+            of: signable(by: writer, bytes),
+            by: signer,
+            on: admitted.match.route,
+            client: record.client
+        )
     }
 
     private func signable(by writer: borrowing RequestWriter, _ bytes: ByteBuffer) -> SignableRequest {
@@ -593,6 +598,11 @@ final class ExchangeDriver {
         if rules.awaitsContinue, client.hasUnreadContent { setDeadline(configuration.timeouts.bodyIdle) }
         // The part of the body that has arrived goes out in the same write.
         if rules.requestIsComplete || !client.hasUnreadContent { stream.flush() }
+        // What was collected waits for this upstream now, or was taken.
+        if upload.bytes > 0 {
+            awaitRelease()
+            uploadMoved()
+        }
         if !route.isUseNoted, let credential, usesCredential { noteFirstUse(of: credential, on: stream) }
     }
 
@@ -714,8 +724,13 @@ final class ExchangeDriver {
     }
 
     private func requestCompleted() {
-        // The body was collected.
-        if case .connecting = rules.phase { return connect(isFresh: false) }
+        // The body was collected. The credential may have been withdrawn meanwhile.
+        if case .connecting = rules.phase {
+            let now = shared.clock.monotonic()
+            guard let credential, !credential.isOffered(at: now) else { return connect(isFresh: false) }
+            let step = rules.handle(.withdrawn)
+            return step == .reauthorize ? reauthorize(at: now) : end(by: step)
+        }
         followDeadline()
         upstream?.flush()
     }
@@ -1159,7 +1174,8 @@ final class ExchangeDriver {
             unread: client.unreadBytes,
             behindEnd: rules.requestIsComplete,
             untaken: hasUpstreamContent ? upstream?.heldBytes ?? 0 : 0,
-            copy: content.heldBytes
+            copy: content.heldBytes,
+            isCollected: route.isSigned && upstream == nil
         )
     }
 
@@ -1172,6 +1188,10 @@ final class ExchangeDriver {
             return end(with: .requestInvalid, shared.state.uploads.problem)
         }
         upload.change(by: growth)
+        awaitRelease()
+    }
+
+    private func awaitRelease() {
         guard !awaitsRelease, let upstream, upstream.heldBytes > 0 else { return }
         awaitsRelease = true
         upstream.whenSent { [weak self] in

@@ -68,10 +68,11 @@ struct UploadHold: Sendable {
     ///   - behindEnd: That is behind the end of the request.
     ///   - untaken: What the upstream's connection has not taken.
     ///   - copy: The size of the copy of the content, for a second try. It counts only while something waits.
+    ///   - isCollected: The copy itself waits: no upstream has it yet.
     /// - Returns: By how much that is more than the request holds.
-    func growth(unread: Int, behindEnd: Bool, untaken: Int, copy: Int) -> Int {
+    func growth(unread: Int, behindEnd: Bool, untaken: Int, copy: Int, isCollected: Bool = false) -> Int {
         let waiting = (behindEnd && unread <= Self.uncounted ? 0 : unread) + untaken
-        return (waiting == 0 ? 0 : waiting + copy) - bytes
+        return (waiting == 0 && !isCollected ? 0 : waiting + copy) - bytes
     }
 
     /// ``UploadMemory`` has counted that.

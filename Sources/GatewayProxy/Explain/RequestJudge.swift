@@ -246,7 +246,7 @@ private struct DepartureDraft: Sendable {
             strippedKeys: strippedKeys
         )
         let source = ByteBuffer(bytes: bytes)
-        if let problem = refusalToSign(decoder.head, source, by: writer, at: configuration.shared.clock.now().wall) {
+        if let problem = refusalToSign(decoder.head, source, by: writer, under: configuration.shared) {
             return .failure(problem)
         }
         if route.addsForwarded { writer.forwarded = forwarded(decoder.head, route.state.route.forwarded) }
@@ -271,7 +271,7 @@ private struct DepartureDraft: Sendable {
         _ head: borrowing RequestHead,
         _ source: ByteBuffer,
         by writer: borrowing RequestWriter,
-        at time: UnixTime
+        under shared: ProxyShared
     ) -> GatewayProblem? {
         guard let signer = credential?.signer else { return nil }
         let body: SignableRequest.Body =
@@ -280,9 +280,9 @@ private struct DepartureDraft: Sendable {
             case .length(let length): .streamed(length: length)
             case .chunked, .untilClose: .streamed(length: nil)
             }
-        guard case .refused(let problem) = signer.demand(of: writer.signable(head, source, body: body, at: time)) else {
-            return nil
-        }
+        let request = writer.signable(head, source, body: body, at: shared.clock.now().wall)
+        let demand = shared.authorizer.demand(of: request, by: signer, on: match.route, client: client)
+        guard case .refused(let problem) = demand else { return nil }
         return problem
     }
 

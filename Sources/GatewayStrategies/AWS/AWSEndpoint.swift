@@ -5,6 +5,8 @@ struct AWSEndpoint: Hashable, Sendable {
     private(set) var region: String?
     /// The host serves more than one region: ``region`` is only the usual one.
     private(set) var isGlobal = false
+    /// What stands before the service: the bucket in `bucket.s3.eu-west-1.amazonaws.com`. Empty for the service itself.
+    private(set) var bucket = ""
 
     private static let suffixes = [".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".on.aws"]
 
@@ -28,6 +30,7 @@ struct AWSEndpoint: Hashable, Sendable {
             // `sqs.eu-west-1`
             region = last
             service = labels.dropLast().last.map(Self.signingName)
+            bucket = labels.dropLast(2).joined(separator: ".")
         } else if labels.count > 1, Self.isRegion(labels[labels.count - 2]) {
             // `domain.eu-west-1.es`
             region = labels[labels.count - 2]
@@ -36,10 +39,12 @@ struct AWSEndpoint: Hashable, Sendable {
             // `bucket.s3-eu-west-1`
             region = String(last.dropFirst(3))
             service = "s3"
+            bucket = labels.dropLast().joined(separator: ".")
         } else {
             // `sts`, `bucket.s3`
             (region, isGlobal) = ("us-east-1", true)
             service = Self.signingName(last)
+            bucket = labels.dropLast().joined(separator: ".")
         }
     }
 

@@ -32,6 +32,34 @@ struct AWSRequestSigner: RequestSigner {
         ["Authorization", "X-Amz-Date"] + (keys.token == nil ? [] : ["X-Amz-Security-Token"])
     }
 
+    /// The object that a request copies, such as `bucket/key?versionId=1`
+    /// (docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html). One that is named by its ARN may be anywhere.
+    func otherPaths(of request: SignableRequest) -> [[UInt8]?] {
+        var paths: [[UInt8]?] = []
+        for field in request.fields where field.isForwarded {
+            // Some servers read `_` as `-`.
+            switch field.name.replacing("_", with: "-") {
+            case "x-amz-copy-source": paths.append(Self.path(copied: field.value, at: request.host))
+            // That of a directory bucket (RenameObject).
+            case "x-amz-rename-source": paths.append(nil)
+            default: break
+            }
+        }
+        return paths
+    }
+
+    private static func path(copied source: [UInt8], at authority: String) -> [UInt8]? {
+        var source = source.prefix { $0 != UInt8(ascii: "?") }
+        if source.first == slash { source.removeFirst() }
+        let own = Array(AWSEndpoint(authority).bucket.utf8)
+        guard source.contains(slash), !source.starts(with: "arn:".utf8) else { return nil }
+        guard !own.isEmpty else { return [slash] + source }
+        let bucket = source.prefix { $0 != slash }
+        return bucket.elementsEqual(own) ? Array(source.dropFirst(bucket.count)) : nil
+    }
+
+    private static let slash = UInt8(ascii: "/")
+
     func demand(of request: SignableRequest) -> SigningDemand {
         do throws(GatewayProblem) {
             let plan = try plan(for: request)

@@ -193,9 +193,18 @@ extension SignableRequest {
 }
 
 /// The parameters of a query or a form, in an order that both sides agree on.
-private enum Parameters {
+enum Parameters {
+    /// How many a form may have: sorting them keeps the event loop busy. Those of a query are bounded by the head.
+    static let maximum = 10_000
+
     private static let ampersand = UInt8(ascii: "&")
     private static let equals = UInt8(ascii: "=")
+
+    static func count(in form: borrowing Span<UInt8>) -> Int {
+        var count = 1
+        for index in form.indices where form[index] == ampersand { count += 1 }
+        return count
+    }
 
     /// Each parameter as it is, ordered by the bytes of name and value.
     static func sorted(_ query: [UInt8]) -> [UInt8] { joined(pairs(of: query)) }

@@ -14,6 +14,10 @@ package protocol RequestSigner: Sendable {
     /// Those among ``ownedFields`` that each of its requests has, for `explain`.
     var usualFields: [String] { get }
 
+    /// The paths of the upstream that the request reads besides its own, as a request for each would have it; nil for one that it
+    /// does not know. The client must be allowed to get them.
+    func otherPaths(of request: SignableRequest) -> [[UInt8]?]
+
     /// What it needs before the request can be sent. Asked once the credential is there, and before there is a connection.
     func demand(of request: SignableRequest) -> SigningDemand
 
@@ -28,6 +32,7 @@ package protocol RequestSigner: Sendable {
 
 extension RequestSigner {
     package var usualFields: [String] { ownedFields }
+    package func otherPaths(of request: SignableRequest) -> [[UInt8]?] { [] }
 }
 
 /// What a signer needs before a request can be sent.

@@ -50,6 +50,12 @@ struct UploadHoldTests {
         #expect(hold.growth(unread: 0, behindEnd: true, untaken: 7, copy: 500) == 507)
     }
 
+    @Test func aCopyThatNoUpstreamHasCounts() {
+        #expect(hold.growth(unread: 0, behindEnd: false, untaken: 0, copy: 500, isCollected: true) == 500)
+        #expect(hold.growth(unread: 3, behindEnd: false, untaken: 0, copy: 500, isCollected: true) == 503)
+        #expect(hold.growth(unread: 0, behindEnd: true, untaken: 0, copy: 0, isCollected: true) == 0)
+    }
+
     @Test func oneReadBehindTheRequestIsTheNextRequests() {
         let limit = UploadHold.uncounted
         #expect(hold.growth(unread: limit, behindEnd: true, untaken: 0, copy: 0) == 0)

@@ -152,6 +152,23 @@ struct AWSRequestSignerTests {
         #expect(refusal(both, try signer())?.kind == .requestRefused)
     }
 
+    @Test(arguments: [
+        ("s3.eu-central-1.amazonaws.com", "other/a%20b?versionId=1", "/other/a%20b"),
+        ("localhost:5000", "/other/a", "/other/a"),
+        ("s3.amazonaws.com", "s3/a", "/s3/a"), ("own.s3.eu-central-1.amazonaws.com", "own/a/b", "/a/b"),
+        ("own.part.s3.dualstack.eu-central-1.amazonaws.com:443", "/own.part/a", "/a"),
+        ("own.s3-eu-west-1.amazonaws.com", "own/a", "/a"), ("own.s3.amazonaws.com", "other/a", nil),
+        ("own.s3.amazonaws.com", "ow/n/a", nil), ("s3.amazonaws.com", "other%2Fa", nil), ("localhost", "", nil),
+        ("localhost", "arn:aws:s3:eu-central-1:1:accesspoint/own/object/a", nil),
+    ])
+    func whatACopyReads(_ host: String, _ source: String, _ path: String?) throws {
+        let signer = try signer()
+        let copy = request("PUT", host: host, [("x-amz-copy-source", source)], dropped: [("x-amz-copy-source", "b/c")])
+        #expect(signer.otherPaths(of: copy) == [path.map { Array($0.utf8) }])
+        #expect(signer.otherPaths(of: request("PUT", host: host, [("x_amz_rename-source", source)])) == [nil])
+        #expect(signer.otherPaths(of: request("PUT", host: host)).isEmpty)
+    }
+
     // MARK: Bodies
 
     @Test func aDeclaredHashIsSignedWhileTheBodyArrives() throws {
