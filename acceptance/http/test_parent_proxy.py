@@ -10,6 +10,7 @@ import requests
 from harness import debian, processes
 from harness.configs import BEARER, CANARY
 from harness.parent_proxy import ParentProxy
+from harness.tls import nginx_over_tls
 from harness.tls_script import server_context
 
 LOGIN = f"me:{CANARY}"
@@ -100,6 +101,25 @@ def test_tinyproxy_with_a_login(tls_upstream, behind, origin, tmp_path, start_ga
         assert "CONNECT" in server.text()
     finally:
         server.stop()
+
+
+def test_an_upstream_that_is_an_address_shows_a_certificate_for_it(
+    tls_upstream, certificate_authority, parents, tmp_path, start_gateway
+):
+    """One for the address that the gateway has dialled is the proxy's."""
+    certificate, key = certificate_authority.issue("address", "IP:10.9.9.9")
+    own = nginx_over_tls(tmp_path, certificate, key, f"Bearer {CANARY}")
+    try:
+        ports = {"10.9.9.9:443": own.url.rpartition(":")[2], "10.9.9.8:443": tls_upstream.url.rpartition(":")[2]}
+        parent = parents(names=ports)
+        route = {"auth": BEARER, "tls": {"ca": str(certificate_authority.certificate)}, "proxy": parent.url}
+        hosts = {"own": "https://10.9.9.9", "other": "https://10.9.9.8"}
+        gateway = start_gateway({"routes": {name: {**route, "upstream": url} for name, url in hosts.items()}})
+        assert get(gateway, "/own/x").status_code == 200
+        status, detail = problem(gateway, "/other/x")
+        assert status == 502 and "The certificate of https://10.9.9.8 does not name this host" in detail
+    finally:
+        own.stop()
 
 
 def test_http2_is_chosen_inside_the_tunnel(make_secure_http2_origin, certificate_authority, parents, start_gateway):

@@ -91,7 +91,8 @@ final class Dialer {
                         bound.value.dialer.worker?.register(channel, through: parent)
                     }
                     if let context = target.tlsContext {
-                        try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))
+                        let tls = try target.tlsHandler(context)
+                        try channel.pipeline.syncOperations.addHandler(tls, name: UpstreamTarget.tlsName)
                     }
                     let (dialer, pool) = bound.value
                     guard target.version == .http1 else {
@@ -280,7 +281,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let mismatch = error as? PinMismatch { dialer.showedWrongKey(mismatch.seen) }
         // The library says that it refuses a certificate, and not why.
-        let certificate = isEncrypted ? try? context.pipeline.syncOperations.nioSSL_peerCertificate() : nil
+        let certificate = isEncrypted ? context.pipeline.syncOperations.upstreamCertificate : nil
         let isRefused = String(describing: error).contains("NO_APPLICATION_PROTOCOL")
         let problem =
             isRefused
