@@ -1,5 +1,6 @@
 """Upstreams, token endpoints and tunnels behind another proxy: `proxy` of routes, credentials and `defaults`."""
 
+import concurrent.futures
 import json
 import socket
 import ssl
@@ -167,6 +168,28 @@ def test_a_credential_is_the_login_and_its_lock_ends_tunnels(behind, parents, st
     gateway.run("token", "unlock", "company")
     assert get(gateway).status_code == 200
     assert len(parent.lines()) == 2
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_reload_that_replaces_the_login_ends_what_has_it(is_named, origin, parents, start_gateway):
+    def config(token):
+        login = {"auth": "company"} if is_named else {"username": "me", "password": token}
+        proxy = {"url": parent.url, **login}
+        route = {"upstream": "http://plain.test", "auth": BEARER, "allow_plaintext": True, "proxy": proxy}
+        credentials = {"credentials": {"company": {"strategy": "bearer", "token": token}}} if is_named else {}
+        return {"workers": 1, "routes": {"plain": route}, **credentials}
+
+    parent = parents(names={"plain.test:80": origin.port}, login="Bearer first" if is_named else "me:first")
+    gateway = start_gateway(config("first"))
+    assert get(gateway, "/plain/x").status_code == 200
+    parent.may_answer.clear()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(problem, gateway, "/plain/y")
+        processes.wait_until(lambda: len(parent.lines()) == 2, 20, "the second request is under way")
+        gateway.configure(config("second"))
+        assert gateway.run("reload").returncode == 0
+        status, _ = waiting.result(timeout=20)
+    assert status == 502 and len(parent.lines()) == 2
 
 
 def test_defaults_hold_for_routes_that_say_nothing(behind, origin, parents, start_gateway):

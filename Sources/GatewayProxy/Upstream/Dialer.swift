@@ -50,7 +50,7 @@ final class Dialer {
     /// - Parameter done: Gets a connection whose TLS handshake may be under way. May be called before this returns.
     func dial(for pool: UpstreamPool, _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void) {
         if let parent = target.parent {
-            if let problem = parent.lockedProblem { return done(.failure(problem)) }
+            if let problem = worker?.problem(with: parent) { return done(.failure(problem)) }
             if let problem = server?.refusalByProxy { return done(.failure(problem)) }
             server?.dialled = TunnelDestination.Dialled.byProxy
             return dial(resolver, for: pool, done)
@@ -88,7 +88,7 @@ final class Dialer {
                     if let parent = target.parent {
                         let via = "1.1 \(bound.value.dialer.viaName)"
                         try parent.begin(channel, to: target.tunnelEnd, via: via)
-                        bound.value.dialer.worker?.register(channel, through: parent)
+                        try bound.value.dialer.worker?.register(channel, through: parent)
                     }
                     if let context = target.tlsContext {
                         let tls = try target.tlsHandler(context)

@@ -186,6 +186,9 @@ struct UpstreamTargets {
     private var contexts: UpstreamTLSContexts
     private let configuration: ProxyConfiguration
 
+    /// What proxies are sent.
+    var proxyLogins: Set<ParentHop.Login> { Set(parents.values.compactMap(\.login)) }
+
     /// - Parameters:
     ///   - budgets: The budgets of the configuration before, which has the same clients. Those of the same upstreams go on.
     ///   - contexts: Those that were made already.
