@@ -164,7 +164,10 @@ def test_a_credential_is_the_login_and_its_lock_ends_tunnels(behind, parents, st
     locked = gateway.run("token", "lock", "company")
     assert locked.returncode == 0, locked
     status, detail = problem(gateway)
-    assert status == 503 and "company" in detail and len(parent.lines()) == 1
+    assert status == 503 and "company" in detail
+    done = gateway.run("doctor")
+    assert f"An operator has locked the credential company, which the proxy {parent.url} needs" in done.stdout
+    assert len(parent.lines()) == 1
     gateway.run("token", "unlock", "company")
     assert get(gateway).status_code == 200
     assert len(parent.lines()) == 2
@@ -340,6 +343,12 @@ def test_token_requests_go_through_it(token_server, origin, parents, start_gatew
     assert get(gateway).status_code == 200
     place = token_server.url.removeprefix("http://")
     assert parent.lines()[0] == f"CONNECT {place} HTTP/1.1"
+    # A command that fetches a token by itself does so, too.
+    asked = len(parent.lines())
+    config = {"credentials": {"me": {**credential, "proxy": proxied(parent)}}, "routes": {"secure": route}}
+    done = make_gateway(config).run("check", "--acquire")
+    assert "me: a token was obtained" in done.stdout, done.stdout + done.stderr
+    assert parent.lines()[asked:] == [f"CONNECT {place} HTTP/1.1"]
     # A wrong login, and nobody there.
     for proxy, words in (
         ({"url": parent.url}, "requires a login (status 407)"),
