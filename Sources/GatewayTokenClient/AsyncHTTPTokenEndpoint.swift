@@ -107,14 +107,15 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
             return .failure(TokenTransportFailure(.unsendable, mayHaveBeenProcessed: false))
         }
         let proxy = request.proxy?.parent(for: request.url.origin)
-        guard let client = clients.client(through: proxy) else {
-            let detail =
-                "Token requests cannot go through the proxy \(proxy?.description ?? ""), because that is https."
-            return .failure(TokenTransportFailure(.init(detail, .proxyUnreachable)))
+        let use: ClientsByProxy.Use
+        switch clients.begin(through: proxy, to: request.url.origin) {
+        case .success(let begun): use = begun
+        case .failure(let obstacle): return .failure(TokenTransportFailure(.init(obstacle.detail, .proxyUnreachable)))
         }
+        defer { clients.end(use) }
         let collector = AnswerCollector(limitBytes: Self.answerLimitBytes)
         let wait = max(.zero, min(deadline, Self.longestDeadline))
-        let task = client.execute(
+        let task = use.client.execute(
             request: outgoing,
             delegate: collector,
             deadline: .now() + .nanoseconds(wait.wholeNanoseconds)
@@ -172,15 +173,48 @@ package final class AsyncHTTPTokenEndpoint: TokenEndpoint {
     }
 }
 
-/// A client of the library for each proxy, because the library takes a proxy for all requests of a client.
+/// A client of the library for each proxy, because the library takes a proxy for all requests of a client; and for each server behind
+/// it, because the library compares a certificate with the address that was dialled, too, which is the proxy's.
 private final class ClientsByProxy: Sendable {
     /// Each has no connection while it sends nothing. Only proxies whose login changes every few minutes reach this.
     private static let maximum = 64
 
+    struct Way: Hashable {
+        let proxy: ParentProxy
+        /// What its certificate must name; nil in clear text.
+        let server: String?
+    }
+
+    /// A client that sends a request, and so is not shut down.
+    struct Use {
+        let client: HTTPClient
+        /// nil without a proxy.
+        let way: Way?
+    }
+
+    /// Why a proxy cannot be used.
+    struct Obstacle: Error {
+        let detail: String
+    }
+
     private struct State {
-        var clients: [ParentProxy: HTTPClient] = [:]
+        var clients: [Way: HTTPClient] = [:]
+        /// How many requests each sends.
+        var users: [Way: Int] = [:]
         /// The one that was used last is at the end.
-        var order: [ParentProxy] = []
+        var order: [Way] = []
+
+        mutating func begin(_ way: Way) {
+            users[way, default: 0] += 1
+            order.removeAll { $0 == way }
+            order.append(way)
+        }
+
+        /// - Returns: What is left out.
+        mutating func makeRoom() -> HTTPClient? {
+            guard order.count > maximum, let oldest = order.firstIndex(where: { users[$0] == nil }) else { return nil }
+            return clients.removeValue(forKey: order.remove(at: oldest))
+        }
     }
 
     private let direct: HTTPClient
@@ -192,24 +226,41 @@ private final class ClientsByProxy: Sendable {
         direct = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
-    /// - Returns: nil for a proxy that cannot be used.
-    func client(through proxy: ParentProxy?) -> HTTPClient? {
-        guard let proxy else { return direct }
-        guard let setting = HTTPClient.Configuration.Proxy(proxy) else { return nil }
-        var configuration = configuration
-        configuration.proxy = setting
+    /// Call ``end(_:)`` once the request has been answered.
+    func begin(through proxy: ParentProxy?, to server: Origin) -> Result<Use, Obstacle> {
+        guard let proxy else { return .success(Use(client: direct, way: nil)) }
+        guard let setting = HTTPClient.Configuration.Proxy(proxy) else {
+            let detail = "Token requests cannot go through the proxy \(proxy), because that is https."
+            return .failure(Obstacle(detail: detail))
+        }
+        let isEncrypted = server.scheme == .https
+        guard !isEncrypted || !server.isAddress else {
+            let detail =
+                "Token requests to \(server) cannot go through the proxy \(proxy), because a certificate for an address"
+                + " cannot be checked there: use the server's name, or name the address in no_proxy."
+            return .failure(Obstacle(detail: detail))
+        }
+        let way = Way(proxy: proxy, server: isEncrypted ? server.host : nil)
         let (client, oldest) = state.withLock { [configuration] state -> (HTTPClient, HTTPClient?) in
-            state.order.removeAll { $0 == proxy }
-            state.order.append(proxy)
-            if let known = state.clients[proxy] { return (known, nil) }
-            let oldest =
-                state.order.count > Self.maximum ? state.clients.removeValue(forKey: state.order.removeFirst()) : nil
+            state.begin(way)
+            if let known = state.clients[way] { return (known, nil) }
+            var configuration = configuration
+            configuration.proxy = setting
+            if let name = way.server { configuration.require(PeerName(name)) }
             let new = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-            state.clients[proxy] = new
-            return (new, oldest)
+            state.clients[way] = new
+            return (new, state.makeRoom())
         }
         if let oldest { Task { try? await oldest.shutdown() } }
-        return client
+        return .success(Use(client: client, way: way))
+    }
+
+    func end(_ use: Use) {
+        guard let way = use.way else { return }
+        state.withLock { state in
+            guard let users = state.users[way] else { return }
+            state.users[way] = users > 1 ? users - 1 : nil
+        }
     }
 
     func shutdown() async {
@@ -219,6 +270,39 @@ private final class ClientsByProxy: Sendable {
         }
         // Fails only when it was shut down before.
         for client in clients + [direct] { try? await client.shutdown() }
+    }
+}
+
+/// The certificate is trusted and names another server.
+struct ForeignCertificate: Error {}
+
+extension HTTPClient.Configuration {
+    /// Has connections fail before a request is sent where the certificate does not carry the name.
+    mutating func require(_ name: PeerName) {
+        let prepare = http1_1ConnectionDebugInitializer
+        http1_1ConnectionDebugInitializer = { channel in
+            let checked = channel.eventLoop.submit {
+                let tls = try channel.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
+                guard let certificate = tls.peerCertificate, name.isNamed(by: certificate.alternatives) else {
+                    channel.close(promise: nil)
+                    throw ForeignCertificate()
+                }
+            }
+            guard let prepare else { return checked }
+            return checked.flatMap { prepare(channel) }
+        }
+    }
+}
+
+extension NIOSSLCertificate {
+    fileprivate var alternatives: [PeerName.Alternative] {
+        _subjectAlternativeNames().map { name in
+            switch name.nameType {
+            case .dnsName: .name(Array(name.contents))
+            case .ipAddress: .address(Array(name.contents))
+            default: .other
+            }
+        }
     }
 }
 

@@ -39,6 +39,7 @@ package enum AuthorityProbe {
         configuration.http1_1ConnectionDebugInitializer = { channel in
             channel.eventLoop.submit { end.note(of: channel) }
         }
+        if proxy != nil, origin.scheme == .https { configuration.require(PeerName(origin.host)) }
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let answer = await ask(client, origin, end, version, through: proxy, within: limit)
         // Fails only when it was shut down before.

@@ -76,7 +76,7 @@ enum TransportErrors {
         case let error as HTTPClientError where timeouts.contains(error): .connectTimeout
         case let error as NIOConnectionError: reason(error)
         case ChannelError.connectTimeout: .connectTimeout
-        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: .tlsFailed
+        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError, is ForeignCertificate: .tlsFailed
         case let error as HTTPClientError where rejections.contains(error.shortDescription): .unsendable
         default: .connectionRefused
         }
@@ -96,7 +96,7 @@ enum TransportErrors {
 
     private static func tlsError(_ error: any Error) -> GatewayProblem.HopError? {
         if let error = error as? HTTPClientError, error == .tlsHandshakeTimeout { return .handshakeTimeout }
-        if error is NIOSSLExtraError { return .certificateNamesOther }
+        if error is NIOSSLExtraError || error is ForeignCertificate { return .certificateNamesOther }
         let text = String(describing: error)
         if text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") {
             return .certificateUntrusted

@@ -73,6 +73,17 @@ final class UpstreamTLSContextsTests {
         #expect(try context(&contexts, route { $0.pins = [CertificatePin(digest: [1])] }) === first)
     }
 
+    /// The address that is dialled is the proxy's.
+    @Test func behindAProxyTheTargetComparesAnAddress() throws {
+        var contexts = UpstreamTLSContexts()
+        var plan = route("address", "10.0.0.1")
+        let direct = try context(&contexts, plan)
+        plan.proxy = try ParentProxy("http://127.0.0.1:3128")
+        #expect(try context(&contexts, plan) !== direct)
+        plan.tls.serverName = "one.example"
+        #expect(try context(&contexts, plan) === direct)
+    }
+
     enum Setting: CaseIterable {
         case ca, certificate, key
 

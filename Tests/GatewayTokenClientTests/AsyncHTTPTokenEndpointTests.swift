@@ -322,6 +322,44 @@ struct AsyncHTTPTokenEndpointTests {
         #expect(requests == [])
     }
 
+    /// Sends through a proxy on 127.0.0.1, which answers with that certificate itself.
+    private func sendThroughProxy(
+        to host: String,
+        certificate: String
+    ) async throws -> (result: Result<TokenReply, TokenTransportFailure>, requests: [String]) {
+        let configuration = try TestCertificate.serverConfiguration(certificate)
+        let proxy = try await HostileServer.start(.send(Self.ok), tls: configuration, isProxy: true)
+        let file = FileManager.default.temporaryDirectory.appending(path: "roots-\(UUID().uuidString).pem")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data(certificate.utf8).write(to: file)
+        var request = TokenRequest(url: try AuthorityURL("https://\(host)/token"))
+        request.proxy = ProxyRule(try ParentProxy("http://127.0.0.1:\(proxy.port)"))
+        let result = try await send(request, extraTrustRoots: file.path)
+        let requests = proxy.requests
+        await proxy.stop()
+        return (result, requests)
+    }
+
+    @Test func aServerBehindAProxyIsKnownByItsName() async throws {
+        let (result, requests) = try await sendThroughProxy(to: "id.example", certificate: TestCertificate.foreign)
+        #expect(try result.get().status == 200)
+        #expect(requests.count == 1)
+    }
+
+    /// The TLS library takes a certificate for the address that was dialled.
+    @Test func aCertificateForTheAddressOfTheProxyIsRefused() async throws {
+        let (result, requests) = try await sendThroughProxy(to: "id.example", certificate: TestCertificate.loopback)
+        #expect(result.failure == tlsFailure(.certificateNamesOther))
+        #expect(requests == [])
+    }
+
+    @Test(arguments: ["10.0.0.1", "127.0.0.1", "[::1]"])
+    func anAddressIsNotAskedThroughAProxy(_ host: String) async throws {
+        let (result, requests) = try await sendThroughProxy(to: host, certificate: TestCertificate.loopback)
+        #expect(result.failure?.proxyProblem?.detail.contains("no_proxy") == true)
+        #expect(requests == [])
+    }
+
     @Test func tls11IsRefused() async throws {
         let (result, requests) = try await sendSecurely(roots: TestCertificate.loopback) {
             $0.minimumTLSVersion = .tlsv1

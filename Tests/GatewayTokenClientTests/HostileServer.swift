@@ -32,13 +32,19 @@ final class HostileServer: Sendable {
     /// Waits for the first request.
     func untilAsked() async throws { try await received.requests.until { !$0.isEmpty } }
 
-    static func start(_ script: Script, tls: TLSConfiguration? = nil) async throws -> HostileServer {
+    /// - Parameter isProxy: It answers CONNECT, and then is the server itself.
+    static func start(
+        _ script: Script,
+        tls: TLSConfiguration? = nil,
+        isProxy: Bool = false
+    ) async throws -> HostileServer {
         let received = Received()
         let context = try tls.map { try NIOSSLContext(configuration: $0) }
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if isProxy { try channel.pipeline.syncOperations.addHandler(ConnectAnswer()) }
                     if let context {
                         try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: context))
                     }
@@ -60,6 +66,20 @@ final class HostileServer: Sendable {
 
 private final class Received: Sendable {
     let requests = Watched<[String]>([])
+}
+
+private final class ConnectAnswer: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private var text = ""
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        text += String(buffer: unwrapInboundIn(data))
+        guard text.hasSuffix("\r\n\r\n") else { return }
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: "HTTP/1.1 200 OK\r\n\r\n")), promise: nil)
+        context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
+    }
 }
 
 private final class ScriptHandler: ChannelInboundHandler {

@@ -1,5 +1,6 @@
 """Upstreams, token endpoints and tunnels behind another proxy: `proxy` of routes, credentials and `defaults`."""
 
+import concurrent.futures
 import json
 import socket
 import ssl
@@ -10,6 +11,7 @@ import requests
 from harness import debian, processes
 from harness.configs import BEARER, CANARY
 from harness.parent_proxy import ParentProxy
+from harness.tls import nginx_over_tls
 from harness.tls_script import server_context
 
 LOGIN = f"me:{CANARY}"
@@ -102,6 +104,25 @@ def test_tinyproxy_with_a_login(tls_upstream, behind, origin, tmp_path, start_ga
         server.stop()
 
 
+def test_an_upstream_that_is_an_address_shows_a_certificate_for_it(
+    tls_upstream, certificate_authority, parents, tmp_path, start_gateway
+):
+    """One for the address that the gateway has dialled is the proxy's."""
+    certificate, key = certificate_authority.issue("address", "IP:10.9.9.9")
+    own = nginx_over_tls(tmp_path, certificate, key, f"Bearer {CANARY}")
+    try:
+        ports = {"10.9.9.9:443": own.url.rpartition(":")[2], "10.9.9.8:443": tls_upstream.url.rpartition(":")[2]}
+        parent = parents(names=ports)
+        route = {"auth": BEARER, "tls": {"ca": str(certificate_authority.certificate)}, "proxy": parent.url}
+        hosts = {"own": "https://10.9.9.9", "other": "https://10.9.9.8"}
+        gateway = start_gateway({"routes": {name: {**route, "upstream": url} for name, url in hosts.items()}})
+        assert get(gateway, "/own/x").status_code == 200
+        status, detail = problem(gateway, "/other/x")
+        assert status == 502 and "The certificate of https://10.9.9.8 does not name this host" in detail
+    finally:
+        own.stop()
+
+
 def test_http2_is_chosen_inside_the_tunnel(make_secure_http2_origin, certificate_authority, parents, start_gateway):
     origin = make_secure_http2_origin("h2", "http/1.1")
     parent = parents(names={"upstream.test:443": origin.url.rpartition(":")[2]})
@@ -143,10 +164,35 @@ def test_a_credential_is_the_login_and_its_lock_ends_tunnels(behind, parents, st
     locked = gateway.run("token", "lock", "company")
     assert locked.returncode == 0, locked
     status, detail = problem(gateway)
-    assert status == 503 and "company" in detail and len(parent.lines()) == 1
+    assert status == 503 and "company" in detail
+    done = gateway.run("doctor")
+    assert f"An operator has locked the credential company, which the proxy {parent.url} needs" in done.stdout
+    assert len(parent.lines()) == 1
     gateway.run("token", "unlock", "company")
     assert get(gateway).status_code == 200
     assert len(parent.lines()) == 2
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_reload_that_replaces_the_login_ends_what_has_it(is_named, origin, parents, start_gateway):
+    def config(token):
+        login = {"auth": "company"} if is_named else {"username": "me", "password": token}
+        proxy = {"url": parent.url, **login}
+        route = {"upstream": "http://plain.test", "auth": BEARER, "allow_plaintext": True, "proxy": proxy}
+        credentials = {"credentials": {"company": {"strategy": "bearer", "token": token}}} if is_named else {}
+        return {"workers": 1, "routes": {"plain": route}, **credentials}
+
+    parent = parents(names={"plain.test:80": origin.port}, login="Bearer first" if is_named else "me:first")
+    gateway = start_gateway(config("first"))
+    assert get(gateway, "/plain/x").status_code == 200
+    parent.may_answer.clear()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(problem, gateway, "/plain/y")
+        processes.wait_until(lambda: len(parent.lines()) == 2, 20, "the second request is under way")
+        gateway.configure(config("second"))
+        assert gateway.run("reload").returncode == 0
+        status, _ = waiting.result(timeout=20)
+    assert status == 502 and len(parent.lines()) == 2
 
 
 def test_defaults_hold_for_routes_that_say_nothing(behind, origin, parents, start_gateway):
@@ -297,6 +343,12 @@ def test_token_requests_go_through_it(token_server, origin, parents, start_gatew
     assert get(gateway).status_code == 200
     place = token_server.url.removeprefix("http://")
     assert parent.lines()[0] == f"CONNECT {place} HTTP/1.1"
+    # A command that fetches a token by itself does so, too.
+    asked = len(parent.lines())
+    config = {"credentials": {"me": {**credential, "proxy": proxied(parent)}}, "routes": {"secure": route}}
+    done = make_gateway(config).run("check", "--acquire")
+    assert "me: a token was obtained" in done.stdout, done.stdout + done.stderr
+    assert parent.lines()[asked:] == [f"CONNECT {place} HTTP/1.1"]
     # A wrong login, and nobody there.
     for proxy, words in (
         ({"url": parent.url}, "requires a login (status 407)"),

@@ -267,7 +267,7 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         if let mismatch = error as? PinMismatch { pool.showedWrongKey(mismatch.seen) }
         if let opening {
             // The library says that it rejects the certificate, but not why.
-            let certificate = hasDirectSocket ? nil : try? context.pipeline.syncOperations.nioSSL_peerCertificate()
+            let certificate = hasDirectSocket ? nil : context.pipeline.syncOperations.upstreamCertificate
             settle(.failure(opening.target.problem(error, certificate: certificate)))
         }
         if UpstreamFailure.isRenegotiation(error), phase == .head || phase == .body || phase == .inspecting {

@@ -246,7 +246,7 @@ struct TunnelDialer: Sendable {
         _ done: @escaping (Result<Connection, GatewayProblem>) -> Void
     ) {
         let (destination, loop, shared, freeIdle) = (destination, loop, shared, freeIdle)
-        if let problem = parent.lockedProblem ?? destination.refusalByProxy {
+        if let problem = worker.value.problem(with: parent) ?? destination.refusalByProxy {
             // On a later turn, as all other answers.
             return loop.assumeIsolated().execute { done(.failure(problem)) }
         }
@@ -265,7 +265,7 @@ struct TunnelDialer: Sendable {
                     try shared.descriptors.requireRoom(for: channel, freeIdle: freeIdle)
                     try shared.timeouts.keepAlive.set(on: channel)
                     try parent.begin(channel, to: destination.origin, via: via)
-                    worker.value.register(channel, through: parent)
+                    try worker.value.register(channel, through: parent)
                     let end = TunnelEnd(hasDirectSocket: !parent.isEncrypted)
                     try channel.pipeline.syncOperations.addHandler(end)
                 }

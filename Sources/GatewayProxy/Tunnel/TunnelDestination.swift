@@ -131,10 +131,18 @@ extension ConnectPlan {
     func refusalByProxy(of host: String) -> GatewayProblem? {
         guard IPAddress(host) == nil else { return nil }
         if allow.contains(.host(Origin.unrooted(host))) { return nil }
-        let isLocal = Origin(scheme: .http, host: host, port: 80).isLoopback
-        if !isLocal, !Self.mayBeAddress(host), allow.isEmpty || allow.contains(where: { $0.names(host) }) { return nil }
+        if !Self.isLocal(host), !Self.mayBeAddress(host), allow.isEmpty || allow.contains(where: { $0.names(host) }) {
+            return nil
+        }
         let detail = "A proxy would look up \(host). To allow that, name the host in connect.allow of this listener."
         return GatewayProblem(.destinationProhibited, detail)
+    }
+
+    /// A name of this machine, or one that only the files and search domains of a network know, such as `ip6-localhost`.
+    private static func isLocal(_ host: String) -> Bool {
+        let host = Origin.unrooted(host)
+        return !host.contains(".") || host.hasSuffix(".localdomain")
+            || Origin(scheme: .http, host: host, port: 80).isLoopback
     }
 
     /// Some resolvers read names such as `127.1` and `0x7f000001` as addresses (inet_aton(3)).

@@ -50,7 +50,7 @@ final class Dialer {
     /// - Parameter done: Gets a connection whose TLS handshake may be under way. May be called before this returns.
     func dial(for pool: UpstreamPool, _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void) {
         if let parent = target.parent {
-            if let problem = parent.lockedProblem { return done(.failure(problem)) }
+            if let problem = worker?.problem(with: parent) { return done(.failure(problem)) }
             if let problem = server?.refusalByProxy { return done(.failure(problem)) }
             server?.dialled = TunnelDestination.Dialled.byProxy
             return dial(resolver, for: pool, done)
@@ -88,10 +88,11 @@ final class Dialer {
                     if let parent = target.parent {
                         let via = "1.1 \(bound.value.dialer.viaName)"
                         try parent.begin(channel, to: target.tunnelEnd, via: via)
-                        bound.value.dialer.worker?.register(channel, through: parent)
+                        try bound.value.dialer.worker?.register(channel, through: parent)
                     }
                     if let context = target.tlsContext {
-                        try channel.pipeline.syncOperations.addHandler(target.tlsHandler(context))
+                        let tls = try target.tlsHandler(context)
+                        try channel.pipeline.syncOperations.addHandler(tls, name: UpstreamTarget.tlsName)
                     }
                     let (dialer, pool) = bound.value
                     guard target.version == .http1 else {
@@ -280,7 +281,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let mismatch = error as? PinMismatch { dialer.showedWrongKey(mismatch.seen) }
         // The library says that it refuses a certificate, and not why.
-        let certificate = isEncrypted ? try? context.pipeline.syncOperations.nioSSL_peerCertificate() : nil
+        let certificate = isEncrypted ? context.pipeline.syncOperations.upstreamCertificate : nil
         let isRefused = String(describing: error).contains("NO_APPLICATION_PROTOCOL")
         let problem =
             isRefused

@@ -18,6 +18,18 @@ final class ParentHop: Sendable {
         }
     }
 
+    /// What a proxy is sent, from where. A reload may replace the source of a credential that has the same value.
+    struct Login: Hashable {
+        private let value: Secret
+        private let source: ObjectIdentifier?
+
+        fileprivate init?(_ plan: ParentProxy, _ source: FixedCredentialSource?) {
+            guard let value = plan.login else { return nil }
+            self.value = value
+            self.source = source.map { ObjectIdentifier($0) }
+        }
+    }
+
     let plan: ParentProxy
     /// The credential that is sent to the proxy; nil without.
     let source: FixedCredentialSource?
@@ -31,9 +43,21 @@ final class ParentHop: Sendable {
 
     var isEncrypted: Bool { context != nil }
 
+    /// nil where it is sent none.
+    var login: Login? { Login(plan, source) }
+
     /// Why nothing may be sent to it now.
     var lockedProblem: GatewayProblem? {
         source.flatMap { $0.isLocked ? GatewayProblem.locked($0.name) : nil }
+    }
+
+    /// What is said where a reload has taken its login away.
+    var replaced: GatewayProblem {
+        Self.problem(
+            .upstreamUnreachable,
+            "A reload has replaced the login for the proxy \(plan); send the request again.",
+            .proxyUnreachable
+        )
     }
 
     /// `Proxy-Authorization` with its CRLF; empty without a login.
@@ -83,6 +107,7 @@ extension ParentHop {
         -> GatewayProblem
     {
         if let problem = lockedProblem { return problem }
+        if let failure = error as? ParentFailure { return failure.problem }
         let problem = UpstreamFailure.problem(
             error,
             plan.origin,

@@ -122,7 +122,9 @@ package enum UpstreamProbe {
                         deadline: start + TimeAmount(limit)
                     )
                     try way.parent?.begin(channel, to: way.end, via: "")
-                    if let tls { try channel.pipeline.syncOperations.addHandler(tls) }
+                    if let tls {
+                        try channel.pipeline.syncOperations.addHandler(tls, name: UpstreamTarget.tlsName)
+                    }
                     try channel.pipeline.syncOperations.addHandler(waiter)
                 }
             }
@@ -245,7 +247,7 @@ private final class HandshakeWaiter: ChannelInboundHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard case TLSUserEvent.handshakeCompleted? = event as? TLSUserEvent else { return }
-        let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
+        let tls = context.pipeline.syncOperations.upstreamTLS
         let took = .now() - start
         let connected = (certificate: tls?.peerCertificate, took: Self.duration(took))
         self.connected = connected

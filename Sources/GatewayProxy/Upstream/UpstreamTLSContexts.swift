@@ -12,10 +12,13 @@ package struct UpstreamTLSContexts: Sendable {
         let certificatePath: String?
         let privateKey: Secret?
         let offeredNames: [String]
+        /// Whether the library compares the certificate with the server's name, or with the address that was dialled.
+        let comparesName: Bool
         /// Taken before the files are read: one that is replaced meanwhile makes another context.
         private let files: [FileVersion?]
 
-        init(_ tls: RoutePlan.TLS, _ version: UpstreamProtocol) {
+        init(_ tls: RoutePlan.TLS, _ version: UpstreamProtocol, comparesName: Bool = true) {
+            self.comparesName = comparesName
             caPath = tls.caPath
             certificatePath = tls.certificatePath
             privateKey = tls.privateKey
@@ -48,7 +51,9 @@ package struct UpstreamTLSContexts: Sendable {
         in version: UpstreamProtocol = .http1
     ) throws(ListenerError) -> NIOSSLContext? {
         guard route.upstream.scheme == .https else { return nil }
-        let settings = Settings(route.tls, version)
+        // Behind a proxy the address that was dialled is not the server's. The target compares it then.
+        let isComparedByTarget = route.proxy != nil && route.tls.serverName == nil && route.upstream.isAddress
+        let settings = Settings(route.tls, version, comparesName: !isComparedByTarget)
         if let context = known[settings] { return context }
         do throws(UnusableInput) {
             let context = try Self.make(settings)
@@ -77,7 +82,7 @@ package struct UpstreamTLSContexts: Sendable {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
         configuration.shutdownTimeout = Timeouts.tlsShutdown
-        configuration.certificateVerification = .fullVerification
+        configuration.certificateVerification = settings.comparesName ? .fullVerification : .noHostnameVerification
         configuration.applicationProtocols = settings.offeredNames
         if let path = settings.caPath {
             // Only looked at here: of a bundle of TRUSTED CERTIFICATEs it would be the first one.

@@ -41,6 +41,9 @@ final class UpstreamTarget: Sendable {
         }
     }
 
+    /// The name of its TLS handler in the pipeline.
+    static let tlsName = "upstream TLS"
+
     let key: Key
     let origin: Origin
     var version: UpstreamProtocol { key.version }
@@ -123,16 +126,20 @@ final class UpstreamTarget: Sendable {
     }
 
     func tlsHandler(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
-        try Self.tlsHandler(context, named: serverName, pinned: pinned)
+        // The library compares an address with the one that was dialled, which is the proxy's.
+        let expected = serverName ?? (parent == nil ? nil : origin.host)
+        return try Self.tlsHandler(context, named: serverName, expecting: expected.map(PeerName.init), pinned: pinned)
     }
 
-    /// - Parameter serverName: Sent as SNI and verified; nil for addresses.
+    /// - Parameters:
+    ///   - serverName: Sent as SNI; nil for addresses.
+    ///   - expected: nil where the library alone compares the address that was dialled.
     fileprivate static func tlsHandler(
         _ context: NIOSSLContext,
         named serverName: String?,
+        expecting expected: PeerName?,
         pinned: PinnedKeys
     ) throws -> NIOSSLClientHandler {
-        let expected = serverName.map(PeerName.init)
         guard expected != nil || !pinned.pins.isEmpty else {
             return try NIOSSLClientHandler(context: context, serverHostname: nil)
         }
@@ -148,12 +155,22 @@ final class UpstreamTarget: Sendable {
 
     /// For a server whose key nobody pins.
     static func tlsHandler(_ context: NIOSSLContext, named serverName: String?) throws -> NIOSSLClientHandler {
-        try tlsHandler(context, named: serverName, pinned: PinnedKeys(pins: [], sha256: { _ in [] }))
+        let pinned = PinnedKeys(pins: [], sha256: { _ in [] })
+        return try tlsHandler(context, named: serverName, expecting: serverName.map(PeerName.init), pinned: pinned)
     }
 
     private static func isAddress(_ host: String) -> Bool {
         (try? SocketAddress(ipAddress: host, port: 0)) != nil
     }
+}
+
+extension ChannelPipeline.SynchronousOperations {
+    /// The TLS with the server, not with a proxy before it.
+    var upstreamTLS: NIOSSLClientHandler? {
+        (try? context(name: UpstreamTarget.tlsName))?.handler as? NIOSSLClientHandler
+    }
+
+    var upstreamCertificate: NIOSSLCertificate? { upstreamTLS?.peerCertificate }
 }
 
 /// Gathers the distinct upstreams of a configuration.
@@ -168,6 +185,9 @@ struct UpstreamTargets {
     let clients: ClientNames
     private var contexts: UpstreamTLSContexts
     private let configuration: ProxyConfiguration
+
+    /// What proxies are sent.
+    var proxyLogins: Set<ParentHop.Login> { Set(parents.values.compactMap(\.login)) }
 
     /// - Parameters:
     ///   - budgets: The budgets of the configuration before, which has the same clients. Those of the same upstreams go on.
@@ -243,35 +263,16 @@ struct UpstreamTargets {
 /// A certificate that does not name the server we meant.
 struct PeerNameMismatch: Error {}
 
-/// The name that an upstream's certificate must carry.
-///
-/// NIOSSL also accepts a certificate for the address that was dialled. An attacker who can forge DNS answers can have
-/// such a certificate for an address of their own. Where a name is expected, only a name is accepted (RFC 9525 §6).
-struct PeerName {
-    private let labels: [[UInt8]]
-
-    init(_ name: String) { labels = Self.labels(Array(name.utf8)) }
-
+extension PeerName {
     func check(_ certificate: NIOSSLCertificate) throws(PeerNameMismatch) {
-        let names = certificate._subjectAlternativeNames()
-        // Without any alternative name NIOSSL has compared the common name, and never an address.
-        guard !names.isEmpty else { return }
-        for name in names where name.nameType == .dnsName && matches(Array(name.contents)) { return }
-        throw PeerNameMismatch()
-    }
-
-    /// A star stands for the whole first label and for one label only (RFC 9525 §6.3).
-    func matches(_ pattern: [UInt8]) -> Bool {
-        let pattern = Self.labels(pattern)
-        guard pattern.count == labels.count, let first = pattern.first else { return false }
-        guard first == [0x2A] else { return pattern == labels }
-        return labels.count > 2 && pattern.dropFirst() == labels.dropFirst()
-    }
-
-    private static func labels(_ name: [UInt8]) -> [[UInt8]] {
-        let name = name.last == 0x2E ? name.dropLast() : name[...]
-        return name.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
-            .split(separator: 0x2E, omittingEmptySubsequences: false).map(Array.init)
+        let names = certificate._subjectAlternativeNames().map { name -> Alternative in
+            switch name.nameType {
+            case .dnsName: .name(Array(name.contents))
+            case .ipAddress: .address(Array(name.contents))
+            default: .other
+            }
+        }
+        guard isNamed(by: names) else { throw PeerNameMismatch() }
     }
 }
 

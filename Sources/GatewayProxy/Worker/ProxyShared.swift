@@ -37,6 +37,8 @@ final class ProxyShared: Sendable {
     let clientNames: ClientNames
     /// The proxies for servers without a route.
     private let unroutedParents: [ParentHop]
+    /// What proxies are sent.
+    private let proxyLogins: Set<ParentHop.Login>
     let targetOfRoute: [Int]
     /// The same upstreams in HTTP/1.1, for requests that cannot go by HTTP/2.
     let http1TargetOfRoute: [Int]
@@ -121,6 +123,7 @@ final class ProxyShared: Sendable {
         unroutedParents = try (configuration.proxy?.parents ?? []).map { proxy throws(ListenerError) in
             try targets.parent(proxy, login: configuration.proxyLogin)
         }
+        proxyLogins = targets.proxyLogins
         descriptors = Self.descriptors(configuration, upstreams: targets.all.count, workers: workers, state)
         if let problem = descriptors.problem { throw ListenerError(problem) }
         self.targets = targets.all
@@ -133,6 +136,9 @@ final class ProxyShared: Sendable {
         guard let plan = configuration.proxy?.parent(for: server) else { return nil }
         return unroutedParents.first { $0.plan == plan }
     }
+
+    /// Whether any proxy is still sent what this one was sent.
+    func sendsLogin(of parent: ParentHop) -> Bool { parent.login.map(proxyLogins.contains) ?? true }
 
     var isDraining: Bool { state.isDraining }
 

@@ -58,7 +58,10 @@ final class ReloadInProgress {
             )
         case .preflight: return .other
         case .unrouted(let unrouted):
-            return exchange.server?.stillAdmitted(by: unrouted.server) ?? false ? .admitted : .other
+            guard let server = exchange.server, server.stillAdmitted(by: unrouted.server) else { return .other }
+            // Without its proxy, the server's address would have a say.
+            let parent = exchange.shared.parent(ofUnrouted: server.plainOrigin)?.plan
+            return parent == nil || parent == new.parent(ofUnrouted: server.plainOrigin)?.plan ? .admitted : .other
         case .admitted(let admitted):
             return exchange.goes(by: new.routes[admitted.match.route], as: admitted.client) ? .admitted : .other
         }

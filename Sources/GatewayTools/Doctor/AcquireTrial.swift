@@ -18,12 +18,14 @@ struct AcquireTrial: Sendable {
 
     private let plan: Plan
     private let indices: Set<Int>
+    private let locked: LockedCredentials
     /// By index into ``Plan/credentials``.
     private var keepers: [Int: TokenKeeper] = [:]
 
     /// - Parameter indices: Into ``Plan/credentials``; nil means all.
     init(_ plan: Plan, only indices: Set<Int>? = nil, endpoint: any TokenEndpoint, logger: Logger) {
         self.plan = plan
+        locked = LockedCredentials(plan)
         self.indices = indices ?? Set(plan.credentials.indices)
         let endpoint = AssertionEndpoint(endpoint: endpoint)
         for index in self.indices { _ = makeKeeper(index, endpoint, logger) }
@@ -86,7 +88,7 @@ struct AcquireTrial: Sendable {
                 policy: RenewalPolicy(),
                 key: CredentialKey(digest: String(index)),
                 store: MemoryTokenStore(),
-                endpoint: endpoint,
+                endpoint: credential.proxied(endpoint) { [locked] in locked.contains($0) },
                 programs: SystemProgramRunner(),
                 audit: NoAuditLog(),
                 onAuditFailure: .block,

@@ -21,13 +21,11 @@ struct CredentialProbe: Sendable {
     private static let few = 100
 
     func findings() async -> [DoctorFinding] {
-        let locks = try? CredentialLocks(in: plan.stateDirectory)
-        let sharing = Dictionary(grouping: plan.credentials, by: { $0.strategy.injectedSecret?.secret })
-            .mapValues { $0.map(\.name) }
+        let locked = LockedCredentials(plan)
         var observations: [Int: CredentialRule.Observation] = [:]
         var tried: Set<Int> = []
         for index in plan.credentials.indices {
-            if let known = await look(at: index, locks, sharing) {
+            if let known = await look(at: index, locked) {
                 observations[index] = known
             } else if triesAll || tried.count < Self.few {
                 tried.insert(index)
@@ -44,27 +42,21 @@ struct CredentialProbe: Sendable {
         }
     }
 
-    /// - Parameter sharing: The names of the credentials that have a secret: they are locked together.
     /// - Returns: nil for one whose token is to be fetched.
-    private func look(
-        at index: Int,
-        _ locks: CredentialLocks?,
-        _ sharing: [Secret?: [String]]
-    ) async -> CredentialRule.Observation? {
+    private func look(at index: Int, _ locked: LockedCredentials) async -> CredentialRule.Observation? {
         let credential = plan.credentials[index]
         switch credential.strategy.behavior {
         case .none: return .fixed
         case .fixed, .onChallenge, .signed:
             if let status = running.tokens?[credential.name] { return .status(status) }
-            let names = credential.strategy.injectedSecret.flatMap { sharing[$0.secret] } ?? [credential.name]
-            return names.contains { locks?.contains($0) ?? false } ? .locked : .fixed
+            return locked.contains(credential.name) ? .locked : .fixed
         case .tokens:
-            return locks?.contains(credential.name) ?? false ? .locked : .perSubject
+            return locked.contains(credential.name) ? .locked : .perSubject
         case .token(let grant):
             if let tokens = running.tokens { return look(at: tokens[credential.name], grant) }
             if running.observation == .hidden { return .notTried("this user may not read the state directory") }
             if running.isRunning { return .notTried("a gateway holds the state directory and does not answer") }
-            if locks?.contains(credential.name) ?? false { return .locked }
+            if locked.contains(credential.name) { return .locked }
             return await look(at: grant)
         }
     }

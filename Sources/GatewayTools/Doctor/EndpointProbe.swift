@@ -25,6 +25,13 @@ struct EndpointProbe: Sendable {
             return route
         }
 
+        var proxy: ParentProxy? {
+            switch self {
+            case .upstream(let route, _): route.proxy
+            case .authority(_, _, let proxy, _): proxy
+            }
+        }
+
         var endpoint: DoctorEndpoint {
             switch self {
             case .upstream(let route, let users): DoctorEndpoint(.upstream, route.upstream, users: users)
@@ -48,6 +55,7 @@ struct EndpointProbe: Sendable {
     ///   - all: Whether each is asked, however many there are.
     func findings(within limit: Duration, all: Bool) async -> [DoctorFinding] {
         let targets = targets
+        let locked = LockedCredentials(plan)
         let clock = ContinuousClock()
         // Each reads the certificates of all authorities, and most upstreams have the same.
         let contexts = UpstreamTLSContexts(of: targets.prefix(Self.few).compactMap(\.route))
@@ -59,6 +67,7 @@ struct EndpointProbe: Sendable {
                 guard rest > .zero, let index = waiting.popFirst() else { return }
                 let target = targets[index]
                 tasks.addTask {
+                    if let problem = Self.lock(of: target, locked) { return (index, problem) }
                     let answer = await Self.ask(target, within: min(limit, rest), contexts)
                     // It was not given the time that others have.
                     return (index, rest < limit && answer.outcome.isOverdue ? nil : answer)
@@ -140,6 +149,13 @@ struct EndpointProbe: Sendable {
     }
 
     // MARK: Questions
+
+    /// The answer where the proxy would be sent a credential that is locked.
+    private static func lock(of target: Target, _ locked: LockedCredentials) -> Answer? {
+        guard let proxy = target.proxy, let name = proxy.credential, locked.contains(name) else { return nil }
+        let detail = "An operator has locked the credential \(name), which the proxy \(proxy) needs."
+        return Answer(endpoint: target.endpoint, outcome: .failed(.proxy(detail)))
+    }
 
     private static func ask(
         _ target: Target,

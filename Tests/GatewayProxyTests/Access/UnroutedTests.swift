@@ -45,6 +45,8 @@ struct UnroutedTests {
             ("10.1.2.3:443", ["10.0.0.0/8"], true), ("localhost:443", [], false), ("a.localhost:443", ["*"], false),
             ("localhost:443", ["localhost"], true), ("127.1:443", [], false), ("2130706433:443", ["*"], false),
             ("0x7f.0x1:443", [], false), ("a.0:443", ["*"], false), ("0xample.com:443", [], true),
+            ("ip6-localhost:443", [], false), ("intranet.:443", ["*"], false), ("intranet:443", ["intranet"], true),
+            ("localhost.localdomain:443", [], false),
         ] as [(String, [String], Bool)]
     )
     func aProxyIsAskedForNames(_ target: String, _ allow: [String], _ isAsked: Bool) throws {
