@@ -67,9 +67,15 @@ package enum UpstreamProbe {
         within limit: Duration,
         on loop: any EventLoop
     ) async -> SeenCertificate? {
-        var contexts = UpstreamTLSContexts()
-        let parent = proxy.flatMap { proxy in
-            (try? contexts.context(of: proxy)).map { ParentHop(proxy, source: nil, context: $0) }
+        var parent: ParentHop?
+        if let proxy {
+            var contexts = UpstreamTLSContexts()
+            do {
+                parent = ParentHop(proxy, source: nil, context: try contexts.context(of: proxy))
+            } catch {
+                // Nothing is asked past the proxy.
+                return nil
+            }
         }
         let way = Way(to: origin, through: parent, end: parent == nil ? nil : origin)
         return await certificate(way, serverName, within: limit, on: loop)
