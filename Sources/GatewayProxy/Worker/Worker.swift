@@ -26,7 +26,7 @@ final class Worker {
     private var connections: [ObjectIdentifier: any ClientConnection] = [:]
     private var tunnels: [ObjectIdentifier: ConnectTunnel] = [:]
     /// Connections through a proxy that is sent a credential, which may be locked.
-    private var parented: [ObjectIdentifier: (channel: any Channel, parent: ParentHop)] = [:]
+    private var throughProxies: [ObjectIdentifier: (channel: any Channel, parent: ParentHop)] = [:]
     /// Connections whose host is not known yet.
     private var hellos: [ObjectIdentifier: TLSHello] = [:]
     private var date = (second: Int64.min, line: [UInt8]())
@@ -92,12 +92,12 @@ final class Worker {
     func unregister(_ tunnel: ConnectTunnel) { tunnels[ObjectIdentifier(tunnel)] = nil }
     func register(_ hello: TLSHello) { hellos[ObjectIdentifier(hello)] = hello }
     func unregister(_ hello: TLSHello) { hellos[ObjectIdentifier(hello)] = nil }
-    /// Has the connection end when the credential of its proxy is locked.
+    /// Closes the connection when the credential of its proxy is locked.
     func register(_ channel: any Channel, through parent: ParentHop) {
         guard parent.source != nil else { return }
         let id = ObjectIdentifier(channel)
-        parented[id] = (channel, parent)
-        channel.closeFuture.assumeIsolated().whenComplete { [weak self] _ in self?.parented[id] = nil }
+        throughProxies[id] = (channel, parent)
+        channel.closeFuture.assumeIsolated().whenComplete { [weak self] _ in self?.throughProxies[id] = nil }
     }
 
     func isRegistered(_ hello: TLSHello) -> Bool { hellos[ObjectIdentifier(hello)] != nil }
@@ -165,7 +165,7 @@ final class Worker {
     func withdraw(_ withdrawn: WithdrawnCredentials) {
         for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn) }
         endTunnels { $0.exchange.isOver(by: withdrawn) }
-        for connection in Array(parented.values) where connection.parent.lockedProblem != nil {
+        for connection in Array(throughProxies.values) where connection.parent.lockedProblem != nil {
             SocketWriter.closeAtOnce(connection.channel)
         }
         if let now = current?.shared.clock.monotonic() { upstreams.endIfWithdrawn(withdrawn, at: now) }
