@@ -338,7 +338,7 @@ final class ExchangeDriver {
     private func connect(with credential: Credential?) {
         if case .replaying = rules.phase {
             let rejected = self.credential?.generation ?? 0
-            // That a challenge is answered is no event of the audit log: some servers send one for each request.
+            // Answering a challenge is not recorded as a replay: some servers send a challenge for each request.
             if turn == nil { source?.note(.replayed, generation: rejected, by: credentialRequest) }
             dropHeldResponse()
         }
@@ -793,7 +793,7 @@ final class ExchangeDriver {
         case .passResponse(let outcome):
             rejectionOutcome = outcome
             if outcome.tellsSource { tellRejected() }
-            if outcome == .challengedNotHeld, let turn { compiled.sessions?.pass(on: turn) }
+            if outcome == .challengedNotHeld, let turn { compiled.sessions?.leaveToNext(turn) }
             return pass(head, bytes)
         case .holdResponse:
             record.trace?.reject(status: head.status, at: shared.clock.monotonic())

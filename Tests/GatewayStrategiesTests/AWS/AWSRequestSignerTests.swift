@@ -249,7 +249,7 @@ struct AWSRequestSignerTests {
                 == [
                     "missing key \"access_key_id\"", "missing key \"secret_access_key\"",
                     "region: must be letters, digits, \"-\" or \"_\", such as \"eu-central-1\"",
-                    "service: names nothing; leave it out",
+                    "service: is empty; remove it",
                 ]
         )
     }
