@@ -380,10 +380,9 @@ final class ExchangeDriver {
     }
 
     private func signingDemand() -> SigningDemand {
-        guard compiled.sessions == nil else { return .head }
+        guard case .everyRequest(let signer)? = route.credential?.signer else { return .head }
         let bytes = request.bytes
         let writer = requestWriter(bytes)
-        guard let signer = route.credential?.signer else { return .head }
         return signer.demand(of: signable(by: writer, bytes))
     }
 
@@ -400,18 +399,18 @@ final class ExchangeDriver {
 
     /// Why the request cannot be signed; nil if `writer` has the signature.
     private func sign(_ writer: inout RequestWriter, _ bytes: ByteBuffer) -> GatewayProblem? {
-        guard let signer = route.credential?.signer else { return nil }
-        if let sessions = compiled.sessions {
-            let turn = turn ?? sessions.take()
-            self.turn = turn
-            if case .signed(let slot) = turn { writer.signature = slot.sign(signable(by: writer, bytes)) }
-            return nil
-        }
-        let signable = signable(by: writer, bytes)
-        let content = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
-        switch signer.sign(signable, content.readableBytesUInt8Span) {
-        case .success(let signature): writer.signature = signature
-        case .failure(let problem): return problem
+        switch route.credential?.signer {
+        case nil: break
+        case .everyRequest(let signer)?:
+            let signable = signable(by: writer, bytes)
+            let content = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
+            switch signer.sign(signable, content.readableBytesUInt8Span) {
+            case .success(let signature): writer.signature = signature
+            case .failure(let problem): return problem
+            }
+        case .afterChallenge?:
+            turn = turn ?? compiled.sessions?.take()
+            if case .signed(let slot)? = turn { writer.signature = slot.sign(signable(by: writer, bytes)) }
         }
         return nil
     }
@@ -833,6 +832,7 @@ final class ExchangeDriver {
             return ResponseFacts(status: head.status)
         }
         noteRefusal(head, bytes)
+        // What was challenged without a signature, or again after a replay, is passed on: nothing else can be tried.
         let isUnanswered = turn != nil && (rules.wasReplayed || !usesCredential)
         let rejection =
             isUnanswered

@@ -30,7 +30,7 @@ package enum UpstreamProbe {
             return .failed(.handshake)
         }
         do {
-            let way = Way(to: target.origin, through: target.parent, end: target.tunnelEnd)
+            let way = Way(origin: target.origin, parent: target.parent, end: target.tunnelEnd)
             let (certificate, took) = try await shake(way, within: limit, on: loop) {
                 try target.tlsContext.map { try target.tlsHandler($0) }
             }
@@ -39,7 +39,7 @@ package enum UpstreamProbe {
         } catch {
             let cause = cause(of: error, target)
             guard case .certificate = cause else { return .failed(cause) }
-            let way = Way(to: target.origin, through: target.parent, end: target.tunnelEnd)
+            let way = Way(origin: target.origin, parent: target.parent, end: target.tunnelEnd)
             return .failed(.certificate(await certificate(way, target.serverName, within: limit, on: loop)))
         }
     }
@@ -50,10 +50,6 @@ package enum UpstreamProbe {
         let parent: ParentHop?
         /// What a tunnel of ``parent`` leads to.
         let end: Origin?
-
-        init(to origin: Origin, through parent: ParentHop?, end: Origin?) {
-            (self.origin, self.parent, self.end) = (origin, parent, end)
-        }
 
         /// What is dialled.
         var place: Origin { parent?.plan.origin ?? origin }
@@ -77,7 +73,7 @@ package enum UpstreamProbe {
                 return nil
             }
         }
-        let way = Way(to: origin, through: parent, end: parent == nil ? nil : origin)
+        let way = Way(origin: origin, parent: parent, end: parent == nil ? nil : origin)
         return await certificate(way, serverName, within: limit, on: loop)
     }
 

@@ -50,7 +50,7 @@ struct AWSSignatureStrategy: AuthStrategy {
         signer = AWSRequestSigner(keys: keys, regions: regions, services: services)
     }
 
-    var behavior: AuthBehavior { .signed(signer) }
+    var behavior: AuthBehavior { .signed(.everyRequest(signer)) }
     var injectedSecret: (key: String, secret: Secret)? { ("secret_access_key", signer.keys.secret) }
 
     /// It is written into `Credential=ID/…`, so it must not contain what ends it there.

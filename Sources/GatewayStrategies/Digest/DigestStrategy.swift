@@ -57,7 +57,7 @@ struct DigestStrategy: AuthStrategy {
         return known
     }
 
-    var behavior: AuthBehavior { .signed(account) }
+    var behavior: AuthBehavior { .signed(.afterChallenge(account)) }
     var injectedSecret: (key: String, secret: Secret)? { ("password", account.password) }
 }
 

@@ -78,7 +78,7 @@ struct HMACStrategy: AuthStrategy {
         )
     }
 
-    var behavior: AuthBehavior { .signed(signer) }
+    var behavior: AuthBehavior { .signed(.everyRequest(signer)) }
     var injectedSecret: (key: String, secret: Secret)? { ("key", key) }
 
     /// The bytes of the key; nil after a mistake. No message repeats it.

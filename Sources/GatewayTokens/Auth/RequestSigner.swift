@@ -1,9 +1,26 @@
 package import GatewayHTTP
 
-/// Signs requests: computes header fields or query parameters from the request itself, each time it is sent.
-///
-/// It does no I/O. All event loops share it, so one with state, such as a counter, has to protect that itself.
-package protocol RequestSigner: Sendable {
+/// What signs the requests of a credential.
+package enum Signer: Sendable {
+    /// Each request is signed by itself.
+    case everyRequest(any RequestSigner)
+    /// Requests are signed from the upstream's first challenge on (``SigningSessions``).
+    case afterChallenge(any ChallengeSigner)
+
+    private var common: any SignerDescription {
+        switch self {
+        case .everyRequest(let signer): signer
+        case .afterChallenge(let signer): signer
+        }
+    }
+
+    package var identity: GrantIdentity { common.identity }
+    package var ownedFields: [String] { common.ownedFields }
+    package var usualFields: [String] { common.usualFields }
+}
+
+/// What every signer says about itself.
+package protocol SignerDescription: Sendable {
     /// Every input, keys included. A signer with another identity is another credential.
     var identity: GrantIdentity { get }
 
@@ -12,7 +29,12 @@ package protocol RequestSigner: Sendable {
 
     /// The ``ownedFields`` that every signed request has, for `explain`.
     var usualFields: [String] { get }
+}
 
+/// Signs requests: computes header fields or query parameters from the request itself, each time it is sent.
+///
+/// It does no I/O. All event loops share it, so one with state, such as a counter, has to protect that itself.
+package protocol RequestSigner: SignerDescription {
     /// What it needs before the request can be sent. Called when the credential is available, before a connection is chosen.
     func demand(of request: SignableRequest) -> SigningDemand
 

@@ -22,14 +22,14 @@ package final class Credential: Sendable {
     package let generation: Int
     package let injection: Injection
     /// Signs each request; nil if all requests carry the same.
-    package let signer: (any RequestSigner)?
+    package let signer: Signer?
 
     /// - Parameter companion: The credential whose lock holds for this one, too; nil if it has a lock of its own.
     package init(
         name: String,
         generation: Int,
         injection: Injection,
-        signer: (any RequestSigner)? = nil,
+        signer: Signer? = nil,
         expiresAt: MonotonicTime? = nil,
         offeredWith companion: Credential? = nil
     ) {
