@@ -49,7 +49,7 @@ enum TransportErrors {
         case ChannelError.connectTimeout: return unreachable("did not accept a connection in time", .connectTimeout)
         case let error as HTTPClientError:
             if error == .proxyAuthenticationRequired {
-                return refused(loginProblem(of: proxy), .proxyLoginRefused)
+                return refused(proxy.loginRefusal(status: 407), .proxyLoginRefused)
             }
             if error == .invalidProxyResponse { return refused("refuses connections to it; do its rules allow that?") }
             if error == .remoteConnectionClosed {
@@ -61,13 +61,6 @@ enum TransportErrors {
         case is HTTPParserError: return refused("did not answer CONNECT with valid HTTP")
         default: return nil
         }
-    }
-
-    private static func loginProblem(of proxy: ParentProxy) -> String {
-        let what =
-            proxy.credential.map { "does not accept the credential \($0)" }
-            ?? (proxy.login == nil ? "requires a login" : "does not accept the user name and the password")
-        return "\(what) (status 407)"
     }
 
     private static func reasonBeforeSending(_ error: any Error) -> TokenTransportFailure.Reason {

@@ -257,7 +257,7 @@ struct ReplayTests {
     // MARK: Signatures after a challenge
 
     private static func signing() -> FixedCredentialSource {
-        FixedCredentialSource(name: "camera", strategy: "sample", signer: SampleSigner())
+        FixedCredentialSource(name: "camera", strategy: "sample", signer: .afterChallenge(SampleSigner()))
     }
 
     /// Lets in what is signed with `nonce`, if anything is, and sends these fields with each response.

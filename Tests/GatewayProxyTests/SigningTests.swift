@@ -18,7 +18,7 @@ struct SigningTests {
     }
 
     private func source(_ signer: TellingSigner = TellingSigner()) -> FixedCredentialSource {
-        FixedCredentialSource(name: "keys", strategy: "telling", signer: signer)
+        FixedCredentialSource(name: "keys", strategy: "telling", signer: .everyRequest(signer))
     }
 
     @Test func whatIsSentIsSigned() async throws {

@@ -35,7 +35,7 @@ struct UpstreamFailureTests {
         let plain = UpstreamFailure.problem(error, Self.origin).detail
         #expect(
             plain.hasSuffix(
-                "is not trusted. If your own certificate authority issued it, name that in the route's tls.ca."
+                "is not trusted. If your own certificate authority issued it, name that authority in tls.ca of the route."
             )
         )
     }

@@ -236,7 +236,7 @@ struct DigestTests {
 
     @Test func itSignsOnceItWasAsked() throws {
         let strategy = try decode("digest", Self.block, ["WHO": "u", "PASSWORD": "p"])
-        guard case .signed(let signer) = strategy.behavior else { throw WrongKind() }
+        guard case .signed(.afterChallenge(let signer)) = strategy.behavior else { throw WrongKind() }
         #expect(signer.ownedFields == ["Authorization", "Authentication-Info"])
         #expect(strategy.injectedSecret?.key == "password" && strategy.injectedSecret?.secret.text == "p")
         let account = try #require(signer as? DigestAccount)

@@ -345,7 +345,7 @@ struct HMACTests {
         let strategy = try decode("hmac", Self.block([]))
         #expect(strategy.injectedSecret?.key == "key")
         #expect(strategy.injectedSecret?.secret.text == "k")
-        guard case .signed(let signer) = strategy.behavior else { throw WrongKind() }
+        guard case .signed(.everyRequest(let signer)) = strategy.behavior else { throw WrongKind() }
         #expect(signer.identity.secrets.map(\.text) == ["k"])
         #expect(!"\(signer)".contains("[107]"))
     }
@@ -417,7 +417,7 @@ struct HMACTests {
 }
 
 private func hmacSigner(_ block: FixtureNode) throws -> HMACSigner {
-    guard case .signed(let signer) = try decode("hmac", block).behavior else { throw WrongKind() }
+    guard case .signed(.everyRequest(let signer)) = try decode("hmac", block).behavior else { throw WrongKind() }
     return try #require(signer as? HMACSigner)
 }
 

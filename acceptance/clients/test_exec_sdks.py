@@ -177,7 +177,7 @@ def test_a_program_that_ignores_the_proxy_is_told_where_the_gateway_is(serving, 
     )
     node.chmod(0o700)
     done = execute(gateway, node, options=("--client", "laptop"))
-    assert PAGE in done.stdout and "gets OPENAI_BASE_URL" in done.stderr and "ignores HTTPS_PROXY" in done.stderr, done
+    assert PAGE in done.stdout and "OPENAI_BASE_URL points the program to the gateway" in done.stderr and "ignores HTTPS_PROXY" in done.stderr, done
 
 
 def test_a_host_without_a_route_gets_a_worthless_value(serving, origin, certificate_authority):

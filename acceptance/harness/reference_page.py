@@ -86,7 +86,7 @@ def short(kind, index):
     """The type of a key, as a cell says it. `index` leads to the page that explains secrets."""
     kind = re.sub(r"^a secret: .*", "a secret", kind)
     kind = re.sub(r", or a reference such as .*", " or reference", kind)
-    kind = re.sub(r"(^|, or |of )an? ", r"\1", kind)
+    kind = re.sub(r"(^|, or )an? ", r"\1", kind)
     return re.sub(r"\b(secrets?|reference)\b", rf"[\1]({index}#secrets)", escaped(kind), count=1)
 
 

@@ -481,3 +481,19 @@ def test_doctor_names_the_proxy(behind, parents, make_gateway):
     done = gateway.run("doctor")
     assert f"The proxy {parent.url} does not accept the user name and the password (status 407)" in done.stdout
     assert CANARY not in done.stdout + done.stderr
+
+
+def test_doctor_sees_a_certificate_through_the_proxy(behind, origin, parents, make_gateway):
+    """That of an authorization server whose name only the proxy knows, and whose authority this machine does not trust."""
+    parent = parents(names=behind["names"])
+    credential = {
+        "strategy": "oauth2_client_credentials",
+        "client_id": "me",
+        "client_secret": CANARY,
+        "token_url": "https://upstream.test/token",
+        "proxy": parent.url,
+    }
+    gateway = make_gateway({"credentials": {"me": credential}, "routes": {"secure": {"upstream": origin.url, "auth": "me"}}})
+    done = gateway.run("doctor", "--json")
+    assert "a certificate authority that this machine does not trust" in done.stdout, done
+    assert parent.lines() and set(parent.lines()) == {"CONNECT upstream.test:443 HTTP/1.1"}

@@ -174,19 +174,7 @@ struct Assembly: Sendable {
                         startedAt: startedAt,
                         listeners: { proxy.bound.filter { $0.engine == nil } },
                         beginRun: { proof, clients, process in
-                            let sha256 = { (bytes: [UInt8]) in Array(SHA256.hash(data: bytes)) }
-                            let digest = proof.map { AccessPlan.Client.Token.token($0).digest(sha256) }
-                            let known = clients.lazy.flatMap(\.tokens).map { $0.digest(sha256) }
-                            let original = digest.flatMap { digest in
-                                known.first { $0.span.isSame(as: digest.span) }
-                            }
-                            // A signed token, for example, ends before the program does.
-                            guard digest == nil || original != nil else {
-                                return .failure(GatewayProblem(.requestRefused, "It is not a token of access.clients."))
-                            }
-                            let run = tokenUses.runs.begin(for: original, process: process, sha256: sha256)
-                            return run.map { .success($0) }
-                                ?? .failure(GatewayProblem(.overloaded, "Too many programs of exec run."))
+                            tokenUses.runs.begin(as: proof, of: clients, process) { Array(SHA256.hash(data: $0)) }
                         },
                         clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),

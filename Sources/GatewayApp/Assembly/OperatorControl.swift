@@ -34,8 +34,7 @@ package struct OperatorControl: OperationRunner {
         var startedAt: UnixTime?
         /// Where clients find the gateway.
         var listeners: @Sendable () -> [BoundListener] = { [] }
-        /// Makes the token of a program that acts as the one of these clients whose token this is. Without a process, it ends with the
-        /// gateway. nil where no gateway runs.
+        /// Makes the token of a program (``RunTokens``); nil where no gateway runs.
         var beginRun: (@Sendable (Secret?, [AccessPlan.Client], ProcessMark?) -> Result<Secret, GatewayProblem>)?
         /// How these clients use their tokens.
         var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
@@ -245,7 +244,7 @@ package struct OperatorControl: OperationRunner {
         )
     }
 
-    /// Makes the token of a program that `exec` runs: of its client, as long as the program runs. Without a proof it proves no client.
+    /// Makes a token for a program that `exec` runs. It is valid as long as the program runs, and without a client token it proves no client.
     package func beginRun(_ order: RunOrder) async -> Result<RunToken, GatewayProblem> {
         guard order.process.isAlive else {
             return .failure(GatewayProblem(.requestRefused, "The gateway sees no such process."))
@@ -358,7 +357,7 @@ package struct OperatorControl: OperationRunner {
         plan.credentials.contains { $0.name == credential || credential.hasPrefix("\($0.name)[") }
     }
 
-    /// The gateways that share the token store with this one, as they were a second ago at most.
+    /// The gateways that share the token store with this one, at most a second old.
     package func fleet() async -> Result<FleetReport, GatewayProblem> {
         guard let inquiry else { return .failure(FleetInquiry.notShared) }
         return await seen.fleetReports.report(of: inquiry).mapError {

@@ -273,7 +273,7 @@ package struct CredentialSources: Sendable {
     private mutating func fixed(
         _ credential: CredentialPlan,
         _ injection: Injection = Injection(),
-        signer: (any RequestSigner)? = nil,
+        signer: Signer? = nil,
         generation: Int = 1,
         _ parts: Parts,
         _ previous: CredentialSources?
@@ -305,7 +305,7 @@ package struct CredentialSources: Sendable {
     private static func grantKey(
         of credential: CredentialPlan,
         _ injection: Injection,
-        _ signer: (any RequestSigner)?,
+        _ signer: Signer?,
         _ parts: Parts
     ) -> CredentialKey {
         if let signer { return parts.key.credentialKey(for: signer.identity) }

@@ -27,6 +27,9 @@ package struct Preset: Hashable, Sendable {
 
     /// An environment variable that SDKs and command-line tools of the service read.
     package struct ToolVariable: Hashable, Encodable, Sendable {
+        /// The gateway finds a token behind a prefix of this length.
+        package static let longestPrefix = 32
+
         package let name: String
         /// What they want to see at the beginning of a key; empty where they take any.
         package let prefix: String

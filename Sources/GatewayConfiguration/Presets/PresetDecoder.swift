@@ -78,11 +78,11 @@ package enum PresetDecoder {
     }
 
     private static func tools(_ fields: ConfigFields) -> [Preset.ToolVariable] {
-        fields.named().compactMap { name, entry in
+        let longestPrefix = Preset.ToolVariable.longestPrefix
+        return fields.named().compactMap { name, entry in
             guard let own = fields.named(entry, path: fields.path.appending(name)) else { return nil }
             defer { own.refuseUnknownKeys() }
             let (prefix, path) = (own.string("prefix") ?? "", own.string("base_path"))
-            // The gateway finds the token behind it.
             if prefix.utf8.count > longestPrefix || prefix.utf8.contains(where: { $0 <= 0x20 || $0 >= 0x7F }) {
                 own.error("prefix", "expected at most \(longestPrefix) visible ASCII characters")
             }
@@ -97,8 +97,6 @@ package enum PresetDecoder {
             )
         }
     }
-
-    private static let longestPrefix = 32
 
     private static func routes(_ fields: ConfigFields) -> [Preset.Route] {
         fields.named().compactMap { name, _ in

@@ -17,6 +17,14 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
     /// Never the login.
     package var description: String { "\(origin.scheme.rawValue)://\(origin.hostAndPort)" }
 
+    /// Why it refuses the login, as the end of a sentence that begins with the proxy.
+    package func loginRefusal(status: Int) -> String {
+        let what =
+            credential.map { "does not accept the credential \($0)" }
+            ?? (login == nil ? "requires a login" : "does not accept the user name and the password")
+        return "\(what) (status \(status))"
+    }
+
     /// The `Basic` login (RFC 7617 section 2).
     package static func basic(user: String, password: Secret) -> Secret {
         password.withValue { Secret("Basic \(Base64.encode(Array("\(user):\($0)".utf8)))") }
@@ -60,7 +68,7 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
         return basic(user: user, password: Secret(password))
     }
 
-    /// Has no control characters, which must not stand there (RFC 7617 section 2).
+    /// Has no control characters, which user names and passwords must not contain (RFC 7617 section 2).
     package static func isLine(_ text: String) -> Bool { text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
 }
 
@@ -70,8 +78,8 @@ package struct ProxyRule: Hashable, Sendable {
     package var http: ParentProxy?
     /// For https servers.
     package var https: ParentProxy?
-    package var exceptions = ProxyExceptions()
-    /// Servers on this machine are reached directly. A proxy that is meant for many servers has no use there.
+    package var exceptions = ProxyBypass()
+    /// Servers on this machine are reached directly, because a proxy for many servers cannot reach them.
     package var sparesLoopback = false
 
     /// Reaches every server directly.
@@ -79,7 +87,7 @@ package struct ProxyRule: Hashable, Sendable {
 
     private init() {}
 
-    package init(_ parent: ParentProxy, except exceptions: ProxyExceptions = ProxyExceptions()) {
+    package init(_ parent: ParentProxy, except exceptions: ProxyBypass = ProxyBypass()) {
         (http, https, self.exceptions) = (parent, parent, exceptions)
     }
 
@@ -98,7 +106,7 @@ package struct ProxyRule: Hashable, Sendable {
             }
         }
         (http, https) = (try parent("HTTP_PROXY"), try parent("HTTPS_PROXY"))
-        exceptions = ProxyExceptions(list: first("NO_PROXY") ?? "")
+        exceptions = ProxyBypass(list: first("NO_PROXY") ?? "")
         sparesLoopback = true
     }
 
@@ -120,7 +128,7 @@ package struct ProxyRule: Hashable, Sendable {
 /// Read as Go reads it (golang.org/x/net/http/httpproxy): a name covers itself and the names below it, one that begins with a dot (or
 /// `*.`) only those below it. An address and a network cover servers that are named by their address; no name is looked up. All of
 /// them but networks may have a port. `*` covers everything.
-package struct ProxyExceptions: Hashable, Sendable {
+package struct ProxyBypass: Hashable, Sendable {
     private enum Entry: Hashable, Sendable {
         case all
         case network(IPNetwork)

@@ -27,9 +27,9 @@ extension GatewayProblem {
         case protocolError = "protocol_error"
         /// The proxy before the upstream (`proxy`) cannot be reached, or is not trusted.
         case proxyUnreachable = "proxy_unreachable"
-        /// That proxy does not connect to the upstream.
+        /// That proxy did not connect to the upstream.
         case proxyRefused = "proxy_refused"
-        /// That proxy answered 407.
+        /// That proxy refused the login, or requires one.
         case proxyLoginRefused = "proxy_login_refused"
     }
 }
@@ -127,7 +127,7 @@ extension GatewayProblem.HopError {
             )
         case .proxyLoginRefused:
             ErrorAdvice(
-                "The proxy requires another login (status 407).",
+                "The proxy did not accept the login, or requires one.",
                 .operator,
                 "Fix the login in proxy. Only Basic and Bearer are supported.",
                 "authgateway config explain routes.*.proxy"
@@ -136,7 +136,7 @@ extension GatewayProblem.HopError {
             ErrorAdvice(
                 "The proxy did not connect to the upstream.",
                 .operator,
-                "Allow the upstream there, or name it in no_proxy.",
+                "Allow the upstream there, or list it in no_proxy.",
                 "authgateway explain ID",
                 "authgateway config explain routes.*.proxy"
             )

@@ -440,6 +440,7 @@ extension RequestAuthorizer {
                 )
             }
         if clients.hasRuns {
+            // Behind CONNECT, the proxy's login is the proof.
             let isOwnConnection = connection.intercepted.map { $0.listenerPort != nil } ?? true
             clients.addRun(
                 in: head,

@@ -1,11 +1,12 @@
+import GatewayConfiguration
 package import GatewayFiles
 package import GatewayHTTP
 import Synchronization
 
 /// The tokens of programs that `authgateway exec` runs. SDKs send them where they would send their API key.
 ///
-/// A token stands for one of the client's own tokens, so it is worth nothing once the configuration no longer has that one. It ends
-/// with its program, and proves a client on loopback only. Kept over reloads, in memory only.
+/// Each stands for one of a client's own tokens, and is worthless once that token is no longer configured. It proves the client only on
+/// loopback, and only until its program exits. Tokens are kept in memory, also across reloads.
 package final class RunTokens: Sendable {
     private struct Run {
         /// The SHA-256 of the token.
@@ -24,28 +25,44 @@ package final class RunTokens: Sendable {
 
     /// Each digest is compared for a request that presents such a token.
     static let limit = 1024
-    /// Of each token of a client, and of those that prove no client.
+    /// The limit for one token of a client, and for all programs that prove no client.
     static let limitPerClient = 64
     /// In lower-case hexadecimal digits.
     static let length = 64
-    /// What an SDK wants to see before the token, such as `sk-`.
-    package static let longestPrefix = 32
 
     private let runs = Mutex<[Run]>([])
     private let hasRuns = Atomic<Bool>(false)
 
     init() {}
 
-    /// Whether a request may present such a token. Requests pay for no more than this where `exec` runs nothing.
+    /// Whether a request could present such a token. While `exec` runs nothing, this check is all that requests pay for.
     var isInUse: Bool { hasRuns.load(ordering: .relaxed) }
 
-    /// Makes a token.
+    /// Makes a token for a program.
     ///
     /// - Parameters:
-    ///   - original: The SHA-256 of a client's own token; nil where the program proves no client.
+    ///   - proof: A token of one of these clients, as which the program acts; nil if it proves no client.
     ///   - process: The program; nil for one that ends with the gateway.
-    /// - Returns: nil where too many programs run.
     package func begin(
+        as proof: Secret?,
+        of clients: [AccessPlan.Client],
+        _ process: ProcessMark?,
+        sha256: ([UInt8]) -> [UInt8]
+    ) -> Result<Secret, GatewayProblem> {
+        let digest = proof.map { AccessPlan.Client.Token.token($0).digest(sha256) }
+        let known = digest == nil ? [] : clients.flatMap(\.tokens).map { $0.digest(sha256) }
+        let original = digest.flatMap { digest in known.first { $0.span.isSame(as: digest.span) } }
+        // A signed token (JWT) is refused, because it may expire while the program runs.
+        guard digest == nil || original != nil else {
+            return .failure(GatewayProblem(.requestRefused, "The client token is not one of access.clients."))
+        }
+        return begin(for: original, process: process, sha256: sha256).map { .success($0) }
+            ?? .failure(GatewayProblem(.overloaded, "Too many programs run with exec at the same time."))
+    }
+
+    /// - Parameter original: The SHA-256 of a client's own token; nil where the program proves no client.
+    /// - Returns: nil where too many programs run.
+    func begin(
         for original: [UInt8]?,
         process: ProcessMark?,
         sha256: ([UInt8]) -> [UInt8]
@@ -63,7 +80,7 @@ package final class RunTokens: Sendable {
         return isTaken ? Secret(token) : nil
     }
 
-    /// Ends the tokens of programs that are gone.
+    /// Removes the tokens of programs that have exited.
     ///
     /// - Parameter isAlive: Costs a system call, so it is asked without the lock.
     package func end(unless isAlive: (ProcessMark) -> Bool) {
@@ -80,7 +97,9 @@ package final class RunTokens: Sendable {
     ///
     /// - Parameter value: The token, with or without what an SDK wants to see before it.
     func find(_ value: [UInt8], sha256: ([UInt8]) -> [UInt8]) -> Found? {
-        guard value.count >= Self.length, value.count <= Self.length + Self.longestPrefix else { return nil }
+        guard value.count >= Self.length, value.count <= Self.length + Preset.ToolVariable.longestPrefix else {
+            return nil
+        }
         let token = Array(value.suffix(Self.length))
         guard token.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }) else { return nil }
         let digest = sha256(token)

@@ -345,8 +345,8 @@ package struct Exchange: ~Copyable, Sendable {
         assert(phase != .replaying || !attempt.wasReplayed || isSignedAnew, "A request is replayed a second time.")
         assert(phase != .replaying || timesSent > 0, "A request that was not sent is replayed.")
         assert(!isWithUpstream || timesSent > 0, "The upstream has a request that was not sent.")
-        // Once with each of two tokens, and once more with each if a pooled connection was lost (4 in all). The same for three signatures
-        // more.
+        // Once with each of two tokens, and once more with each if a pooled connection was lost (4 in all). Each of up to three further
+        // signatures adds two.
         assert((0...(isSignedAnew ? 10 : 4)).contains(timesSent), "A request was sent more often than the rules allow.")
     }
 }
@@ -684,7 +684,7 @@ enum RetryPolicy {
     }
 
     private static let maximumRefusals = 3
-    /// A nonce was too old, and the next one was used up by another request. So the server is asked for one more, and it is used.
+    /// The first nonce may be too old, and another request may use up the second one. The third is then for this request alone.
     private static let maximumSignatures = 3
 
     /// What happens to a response that rejects the credential.

@@ -338,7 +338,7 @@ final class ExchangeDriver {
     private func connect(with credential: Credential?) {
         if case .replaying = rules.phase {
             let rejected = self.credential?.generation ?? 0
-            // That a challenge is answered is no event of the audit log: some servers send one for each request.
+            // Answering a challenge is not recorded as a replay: some servers send a challenge for each request.
             if turn == nil { source?.note(.replayed, generation: rejected, by: credentialRequest) }
             dropHeldResponse()
         }
@@ -380,10 +380,9 @@ final class ExchangeDriver {
     }
 
     private func signingDemand() -> SigningDemand {
-        guard compiled.sessions == nil else { return .head }
+        guard case .everyRequest(let signer)? = route.credential?.signer else { return .head }
         let bytes = request.bytes
         let writer = requestWriter(bytes)
-        guard let signer = route.credential?.signer else { return .head }
         return shared.authorizer.demand(
             of: signable(by: writer, bytes),
             by: signer,
@@ -405,18 +404,18 @@ final class ExchangeDriver {
 
     /// Why the request cannot be signed; nil if `writer` has the signature.
     private func sign(_ writer: inout RequestWriter, _ bytes: ByteBuffer) -> GatewayProblem? {
-        guard let signer = route.credential?.signer else { return nil }
-        if let sessions = compiled.sessions {
-            let turn = turn ?? sessions.take()
-            self.turn = turn
-            if case .signed(let slot) = turn { writer.signature = slot.sign(signable(by: writer, bytes)) }
-            return nil
-        }
-        let signable = signable(by: writer, bytes)
-        let content = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
-        switch signer.sign(signable, content.readableBytesUInt8Span) {
-        case .success(let signature): writer.signature = signature
-        case .failure(let problem): return problem
+        switch route.credential?.signer {
+        case nil: break
+        case .everyRequest(let signer)?:
+            let signable = signable(by: writer, bytes)
+            let content = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
+            switch signer.sign(signable, content.readableBytesUInt8Span) {
+            case .success(let signature): writer.signature = signature
+            case .failure(let problem): return problem
+            }
+        case .afterChallenge?:
+            turn = turn ?? compiled.sessions?.take()
+            if case .signed(let slot)? = turn { writer.signature = slot.sign(signable(by: writer, bytes)) }
         }
         return nil
     }
@@ -808,7 +807,7 @@ final class ExchangeDriver {
         case .passResponse(let outcome):
             rejectionOutcome = outcome
             if outcome.tellsSource { tellRejected() }
-            if outcome == .challengedNotHeld, let turn { compiled.sessions?.pass(on: turn) }
+            if outcome == .challengedNotHeld, let turn { compiled.sessions?.leaveToNext(turn) }
             return pass(head, bytes)
         case .holdResponse:
             record.trace?.reject(status: head.status, at: shared.clock.monotonic())
@@ -848,6 +847,7 @@ final class ExchangeDriver {
             return ResponseFacts(status: head.status)
         }
         noteRefusal(head, bytes)
+        // What was challenged without a signature, or again after a replay, is passed on: nothing else can be tried.
         let isUnanswered = turn != nil && (rules.wasReplayed || !usesCredential)
         let rejection =
             isUnanswered

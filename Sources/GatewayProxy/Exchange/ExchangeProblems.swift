@@ -9,12 +9,12 @@ extension Limits {
         return GatewayProblem(.contentTooLarge, "The request was refused: body too long (\(limit)).")
     }
 
-    /// A body that has to be signed as a whole is longer than what is kept of one.
+    /// The signature covers the whole body, which is too long to be collected.
     package var unsignableBody: GatewayProblem {
         let limit = "limits.replay_body_bytes: \(ConfigUnits.text(bytes: replayBodyBytes))"
         return GatewayProblem(
             .contentTooLarge,
-            "The signature covers the whole body, which is too long to be kept for that (\(limit))."
+            "The body is too long: the signature covers all of it, so the gateway has to keep it (\(limit))."
         )
     }
 }

@@ -273,7 +273,7 @@ private struct DepartureDraft: Sendable {
         by writer: borrowing RequestWriter,
         under shared: ProxyShared
     ) -> GatewayProblem? {
-        guard let signer = credential?.signer else { return nil }
+        guard case .everyRequest(let signer)? = credential?.signer else { return nil }
         let body: SignableRequest.Body =
             switch head.framing {
             case .none: .none
@@ -371,7 +371,7 @@ private struct JudgedCredential: Sendable {
     let masked: Credential?
     let source: (any CredentialSource)?
     /// nil for one that signs nothing.
-    private(set) var signer: (any RequestSigner)?
+    private(set) var signer: Signer?
     let isSentOnChallengeOnly: Bool
 
     /// nil for a route that injects nothing.

@@ -127,8 +127,8 @@ final class HTTP1UpstreamConnection: ChannelDuplexHandler, DeadlineKeeper {
         case .opening:
             let detail = "\(opening?.origin.description ?? "The upstream") did not finish the TLS handshake in time."
             let problem = GatewayProblem(.upstreamTimeout, detail, hopError: .handshakeTimeout)
-            let parental = ParentHandshake.overdue(on: context?.channel)
-            settle(.failure(parental ?? opening?.target.behindProxy(problem) ?? problem))
+            let proxyProblem = ParentHandshake.overdue(on: context?.channel)
+            settle(.failure(proxyProblem ?? opening?.target.behindProxy(problem) ?? problem))
             close()
         case .idle: closeIdle()
         case .tunnel: if exchange == nil { writer.reset() }

@@ -79,7 +79,11 @@ final class CompiledRoute: Sendable {
         source = route.source
         selection = route.selection
         policy = route.policy
-        sessions = (route.source?.fixed?.credential.signer as? any ChallengeSigner).map { SigningSessions($0) }
+        if case .afterChallenge(let signer)? = route.source?.fixed?.credential.signer {
+            sessions = SigningSessions(signer)
+        } else {
+            sessions = nil
+        }
         proxyLogin = route.proxyLogin
         ownedFields = route.ownedFields
         prefix = PathPrefix(route.plan)

@@ -138,14 +138,8 @@ extension ParentHop {
     }
 
     func loginProblem(_ status: Int = 407) -> GatewayProblem {
-        let what =
-            plan.credential.map { "does not accept the credential \($0)" }
-            ?? (plan.login == nil ? "requires a login" : "does not accept the user name and the password")
-        return Self.problem(
-            .upstreamUnreachable,
-            "The proxy \(plan) \(what) (status \(status)); see \"proxy\" in the configuration.",
-            .proxyLoginRefused
-        )
+        let detail = "The proxy \(plan) \(plan.loginRefusal(status: status)); see \"proxy\" in the configuration."
+        return Self.problem(.upstreamUnreachable, detail, .proxyLoginRefused)
     }
 
     fileprivate func invalid(_ what: String) -> GatewayProblem {

@@ -139,8 +139,7 @@ enum UpstreamFailure {
                 .certificateUntrusted
             )
         }
-        let place = key == "tls.ca of the route" ? "the route's tls.ca" : key
-        let advice = "If your own certificate authority issued it, name that in \(place)."
+        let advice = "If your own certificate authority issued it, name that authority in \(key)."
         return unreachable("The certificate of \(origin) is not trusted. \(advice)", .certificateUntrusted)
     }
 

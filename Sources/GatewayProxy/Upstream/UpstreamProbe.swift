@@ -30,7 +30,7 @@ package enum UpstreamProbe {
             return .failed(.handshake)
         }
         do {
-            let way = Way(to: target.origin, through: target.parent, end: target.tunnelEnd)
+            let way = Way(origin: target.origin, parent: target.parent, end: target.tunnelEnd)
             let (certificate, took) = try await shake(way, within: limit, on: loop) {
                 try target.tlsContext.map { try target.tlsHandler($0) }
             }
@@ -39,7 +39,7 @@ package enum UpstreamProbe {
         } catch {
             let cause = cause(of: error, target)
             guard case .certificate = cause else { return .failed(cause) }
-            let way = Way(to: target.origin, through: target.parent, end: target.tunnelEnd)
+            let way = Way(origin: target.origin, parent: target.parent, end: target.tunnelEnd)
             return .failed(.certificate(await certificate(way, target.serverName, within: limit, on: loop)))
         }
     }
@@ -50,10 +50,6 @@ package enum UpstreamProbe {
         let parent: ParentHop?
         /// What a tunnel of ``parent`` leads to.
         let end: Origin?
-
-        init(to origin: Origin, through parent: ParentHop?, end: Origin?) {
-            (self.origin, self.parent, self.end) = (origin, parent, end)
-        }
 
         /// What is dialled.
         var place: Origin { parent?.plan.origin ?? origin }
@@ -67,11 +63,17 @@ package enum UpstreamProbe {
         within limit: Duration,
         on loop: any EventLoop
     ) async -> SeenCertificate? {
-        var contexts = UpstreamTLSContexts()
-        let parent = proxy.flatMap { proxy in
-            (try? contexts.context(of: proxy)).map { ParentHop(proxy, source: nil, context: $0) }
+        var parent: ParentHop?
+        if let proxy {
+            var contexts = UpstreamTLSContexts()
+            do {
+                parent = ParentHop(proxy, source: nil, context: try contexts.context(of: proxy))
+            } catch {
+                // Nothing is asked past the proxy.
+                return nil
+            }
         }
-        let way = Way(to: origin, through: parent, end: parent == nil ? nil : origin)
+        let way = Way(origin: origin, parent: parent, end: parent == nil ? nil : origin)
         return await certificate(way, serverName, within: limit, on: loop)
     }
 

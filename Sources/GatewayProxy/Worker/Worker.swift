@@ -26,7 +26,7 @@ final class Worker {
     private var connections: [ObjectIdentifier: any ClientConnection] = [:]
     private var tunnels: [ObjectIdentifier: ConnectTunnel] = [:]
     /// Connections through a proxy that is sent a login, which may be locked or replaced.
-    private var parented: [ObjectIdentifier: (channel: any Channel, parent: ParentHop)] = [:]
+    private var throughProxies: [ObjectIdentifier: (channel: any Channel, parent: ParentHop)] = [:]
     /// Connections whose host is not known yet.
     private var hellos: [ObjectIdentifier: TLSHello] = [:]
     private var date = (second: Int64.min, line: [UInt8]())
@@ -58,7 +58,7 @@ final class Worker {
         for connection in Array(connections.values) { connection.followReload(reload) }
         endTunnels { reload.ends($0.exchange) }
         for tunnel in Array(tunnels.values) { tunnel.followReload(to: shared) }
-        endParented()
+        endThroughProxies()
         upstreams.followReload { reload.ends($0) }
     }
 
@@ -93,15 +93,15 @@ final class Worker {
     func unregister(_ tunnel: ConnectTunnel) { tunnels[ObjectIdentifier(tunnel)] = nil }
     func register(_ hello: TLSHello) { hellos[ObjectIdentifier(hello)] = hello }
     func unregister(_ hello: TLSHello) { hellos[ObjectIdentifier(hello)] = nil }
-    /// Has the connection end when the login of its proxy is locked, or when a reload replaces it.
+    /// Closes the connection when the login of its proxy is locked, or when a reload replaces it.
     ///
     /// - Throws: ``ParentFailure`` when that has happened.
     func register(_ channel: any Channel, through parent: ParentHop) throws {
         guard parent.login != nil else { return }
         if let problem = problem(with: parent) { throw ParentFailure(problem: problem) }
         let id = ObjectIdentifier(channel)
-        parented[id] = (channel, parent)
-        channel.closeFuture.assumeIsolated().whenComplete { [weak self] _ in self?.parented[id] = nil }
+        throughProxies[id] = (channel, parent)
+        channel.closeFuture.assumeIsolated().whenComplete { [weak self] _ in self?.throughProxies[id] = nil }
     }
 
     /// Why nothing may be sent to that proxy now. A request that came before a reload may ask.
@@ -110,8 +110,8 @@ final class Worker {
         return current?.shared.sendsLogin(of: parent) ?? true ? nil : parent.replaced
     }
 
-    private func endParented() {
-        for connection in Array(parented.values) where problem(with: connection.parent) != nil {
+    private func endThroughProxies() {
+        for connection in Array(throughProxies.values) where problem(with: connection.parent) != nil {
             SocketWriter.closeAtOnce(connection.channel)
         }
     }
@@ -181,7 +181,7 @@ final class Worker {
     func withdraw(_ withdrawn: WithdrawnCredentials) {
         for connection in Array(connections.values) { connection.endIfWithdrawn(withdrawn) }
         endTunnels { $0.exchange.isOver(by: withdrawn) }
-        endParented()
+        endThroughProxies()
         if let now = current?.shared.clock.monotonic() { upstreams.endIfWithdrawn(withdrawn, at: now) }
     }
 

@@ -1,6 +1,6 @@
-/// What the name of an AWS host says about service and region (docs.aws.amazon.com/general/latest/gr/rande.html).
+/// The service and region in the name of an AWS host (docs.aws.amazon.com/general/latest/gr/rande.html).
 struct AWSEndpoint: Hashable, Sendable {
-    /// The name that signatures have for the service; nil if the host does not say it.
+    /// As signatures name the service; nil if the host does not name one.
     private(set) var service: String?
     private(set) var region: String?
     /// The host serves more than one region: ``region`` is only the usual one.
@@ -10,7 +10,7 @@ struct AWSEndpoint: Hashable, Sendable {
 
     private static let suffixes = [".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".on.aws"]
 
-    /// The first labels of hosts whose service has another name in signatures. Other differences are for the key `service`.
+    /// The first labels of hosts whose service has another name in signatures. For others, users set the key `service`.
     private static let signingNames = [
         "bedrock-agent": "bedrock", "bedrock-agent-runtime": "bedrock", "bedrock-data-automation": "bedrock",
         "bedrock-data-automation-runtime": "bedrock", "bedrock-runtime": "bedrock", "email": "ses",

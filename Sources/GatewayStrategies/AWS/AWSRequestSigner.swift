@@ -1,10 +1,10 @@
 import GatewayHTTP
 import GatewayTokens
 
-/// Decides for what and how a request to AWS is signed.
+/// Decides which region and service a request to AWS is signed for, and what the signature covers.
 ///
-/// Clients that sign with keys of their own, which need not be valid, say by that for which region and service. What they sign is
-/// not verified: it gives no rights.
+/// Clients may sign with keys of their own, even invalid ones: their signature names the region and service that they want. It is not
+/// verified, because it grants nothing.
 struct AWSRequestSigner: RequestSigner {
     struct Keys: Sendable {
         let id: String
@@ -13,7 +13,7 @@ struct AWSRequestSigner: RequestSigner {
     }
 
     let keys: Keys
-    /// Those that requests may be signed for; empty for all.
+    /// The ones that requests may be signed for; empty allows all.
     let regions: [String]
     let services: [String]
 
@@ -80,7 +80,12 @@ struct AWSRequestSigner: RequestSigner {
             case .literal(let text): return .success(signature(of: request, by: plan, payload: text))
             case .hash:
                 guard request.body == .whole else {
-                    return .failure(GatewayProblem(.internalError, "A body was to be signed that is not there."))
+                    return .failure(
+                        GatewayProblem(
+                            .internalError,
+                            "The request cannot be signed, because its body was not collected."
+                        )
+                    )
                 }
                 return .success(signature(of: request, by: plan, payload: SignatureV4.hash(content)))
             }
@@ -117,8 +122,8 @@ struct AWSRequestSigner: RequestSigner {
         return RequestSignature(fields: fields, query: plan.query)
     }
 
-    /// `Host`, `Content-Type`, `Content-MD5`, and everything that begins with `x-amz-`, which AWS wants signed if it is sent. What a
-    /// proxy on the way may change is not signed.
+    /// `Host`, `Content-Type`, `Content-MD5`, and all fields that begin with `x-amz-`, which AWS requires to be signed. Others are left out,
+    /// because a proxy on the way may change them.
     private static func signedFields(
         of request: SignableRequest,
         adding own: [Injection.Field]
@@ -158,7 +163,7 @@ struct AWSRequestSigner: RequestSigner {
         service == "s3" || service == "s3express" || service == "s3-object-lambda" || service == "s3-outposts"
     }
 
-    /// Whether a text can be a region or a service in a scope.
+    /// Whether a string can be a region or a service in a scope.
     static func isScopePart(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { $0.isScopeCharacter }
     }
@@ -169,14 +174,14 @@ struct AWSRequestSigner: RequestSigner {
         let region = try choose("region", regions, asked?.region, host.region, at: request.host)
         if let own = host.region, !host.isGlobal, own != region {
             throw Self.forbidden(
-                "\(request.host) is in the region \(own), and the request would be signed for \(region)."
+                "\(request.host) is in the region \(own), but the request would be signed for \(region)."
             )
         }
         let service = try choose("service", services, asked?.service, host.service, at: request.host)
         if services.isEmpty, let own = host.service, own != service {
             throw Self.forbidden(
-                "\(request.host) belongs to the service \(own), and the request would be signed for \(service)."
-                    + " If it is right, write service: \(service) into the credential."
+                "\(request.host) belongs to the service \(own), but the request would be signed for \(service)."
+                    + " If that is correct, set service: \(service) in the credential."
             )
         }
         let declared = try declaredPayload(request, asked)
@@ -204,14 +209,13 @@ struct AWSRequestSigner: RequestSigner {
         guard let chosen = asked ?? fixed ?? host else {
             throw GatewayProblem(
                 .requestRefused,
-                "Nothing says for which \(key) the request is to be signed, and \(authority) does not tell: write \(key) into"
-                    + " the credential, or let the client sign with keys of its own, which need not be valid."
+                "The gateway does not know which \(key) to sign the request for, and \(authority) does not name one. Set \(key) in the"
+                    + " credential, or have the client sign with keys of its own, which need not be valid."
             )
         }
         guard allowed.isEmpty || allowed.contains(chosen) else {
             throw Self.forbidden(
-                "The request would be signed for the \(key) \(chosen), and the credential is for"
-                    + " \(allowed.joined(separator: ", ")) (\(key))."
+                "The request is for the \(key) \(chosen), but the credential allows only \(allowed.joined(separator: ", ")) (\(key))."
             )
         }
         return chosen
@@ -244,8 +248,7 @@ struct AWSRequestSigner: RequestSigner {
             guard request.isTLS else {
                 throw GatewayProblem(
                     .requestRefused,
-                    "A body that is not signed is sent over TLS only, and the upstream is http://: send its hash in"
-                        + " x-amz-content-sha256."
+                    "An unsigned body is sent only over TLS, but the upstream is http. Send the body's hash in x-amz-content-sha256."
                 )
             }
             return .literal(declared ?? "")
@@ -285,7 +288,7 @@ private struct ClientSignature {
             "x-amz-security-token", "x-amz-signature", "x-amz-signedheaders",
         ]
     )
-    /// AWS takes a request that is dated so far ahead.
+    /// AWS accepts requests that are dated this far ahead.
     private static let tolerance = Duration.seconds(15 * 60)
     private static let maximumLifetime = 604_800
 
@@ -336,7 +339,7 @@ private struct ClientSignature {
         guard algorithm == SignatureV4.algorithm else {
             throw GatewayProblem(
                 .requestRefused,
-                "The client signed with another algorithm than \(SignatureV4.algorithm), which is the only one here."
+                "The client signed with an algorithm other than \(SignatureV4.algorithm), the only one that is supported."
             )
         }
         let parts = (credential ?? "").split(separator: "/", omittingEmptySubsequences: false).map(String.init)
@@ -351,7 +354,7 @@ private struct ClientSignature {
         return (parts[parts.count - 3], parts[parts.count - 2])
     }
 
-    /// A URL is given away for a time, which holds although its signature is replaced.
+    /// A presigned URL is handed out for a limited time, which still applies when its signature is replaced.
     private static func checkTime(
         _ date: String?,
         _ lifetime: String?,

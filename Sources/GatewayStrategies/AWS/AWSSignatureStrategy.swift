@@ -37,7 +37,7 @@ struct AWSSignatureStrategy: AuthStrategy {
         if let id, !Self.isKeyID(id) {
             fields.error(
                 "access_key_id",
-                "must be at most 128 visible characters without space, comma, slash and equals sign"
+                "must be at most 128 visible characters, without spaces, commas, slashes or equals signs"
             )
         }
         if let token, !token.withValue(FieldSyntax.isValue) {
@@ -50,10 +50,10 @@ struct AWSSignatureStrategy: AuthStrategy {
         signer = AWSRequestSigner(keys: keys, regions: regions, services: services)
     }
 
-    var behavior: AuthBehavior { .signed(signer) }
+    var behavior: AuthBehavior { .signed(.everyRequest(signer)) }
     var injectedSecret: (key: String, secret: Secret)? { ("secret_access_key", signer.keys.secret) }
 
-    /// It stands in a field, before a slash and a comma.
+    /// It is written into `Credential=ID/…`, so it must not contain what ends it there.
     private static func isKeyID(_ text: String) -> Bool {
         (1...128).contains(text.utf8.count) && FieldSyntax.isValue(text)
             && text.utf8.allSatisfy { $0 != 0x20 && $0 != 0x2C && $0 != 0x2F && $0 != 0x3D }
@@ -66,7 +66,7 @@ struct AWSSignatureStrategy: AuthStrategy {
             case .scalar(let scalar): [scalar.text]
             case .strings(let texts): texts
             }
-        if fields.has(key), names.isEmpty { fields.error(key, "names nothing; leave it out") }
+        if fields.has(key), names.isEmpty { fields.error(key, "is empty; remove it") }
         for name in names where !AWSRequestSigner.isScopePart(name) {
             fields.error(
                 key,

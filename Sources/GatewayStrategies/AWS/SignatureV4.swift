@@ -56,7 +56,7 @@ enum SignatureV4 {
             var bytes = Array("\(method)\n".utf8)
             bytes += SignatureV4.canonicalPath(path, pathRule)
             bytes.append(newline)
-            bytes += SignatureV4.canonicalQuery(query)
+            bytes += CanonicalQuery.encoded([query])
             bytes.append(newline)
             for field in grouped {
                 bytes += Array("\(field.name):".utf8) + field.value
@@ -111,7 +111,7 @@ enum SignatureV4 {
         let path = rule.normalizes ? normalized(path) : path
         guard !path.isEmpty else { return [slash] }
         // A server that does not encode twice decodes the path and encodes it in its own way.
-        return encoded(rule.encodesTwice ? path : decoded(path[...]), keeping: slash)
+        return encoded(rule.encodesTwice ? path : decoded(path[...]))
     }
 
     private static func normalized(_ path: [UInt8]) -> [UInt8] {
@@ -128,36 +128,22 @@ enum SignatureV4 {
         return [slash] + kept.joined(separator: [slash]) + (isFolder && !kept.isEmpty ? [slash] : [])
     }
 
-    /// Names and values are decoded and encoded as AWS does it, and sorted. `+` is read as a space, as servers read it.
-    static func canonicalQuery(_ query: [UInt8]) -> [UInt8] {
-        let pairs = query.split(separator: 0x26, omittingEmptySubsequences: true).map { pair in
-            let name = pair.prefix { $0 != 0x3D }
-            let value = pair.dropFirst(name.count + 1)
-            return (name: encoded(decoded(name, isForm: true)), value: encoded(decoded(value, isForm: true)))
-        }
-        let sorted = pairs.sorted { one, other in
-            one.name == other.name
-                ? one.value.lexicographicallyPrecedes(other.value) : one.name.lexicographicallyPrecedes(other.name)
-        }
-        return Array(sorted.map { $0.name + [0x3D] + $0.value }.joined(separator: [0x26]))
-    }
-
     /// Without the whitespace around it, and with one space for each run of them.
     private static func trimmed(_ value: [UInt8]) -> [UInt8] {
         let words = value.split(omittingEmptySubsequences: true) { $0 == 0x20 || $0 == 0x09 }
         return Array(words.joined(separator: [0x20]))
     }
 
-    static func decoded(_ text: ArraySlice<UInt8>, isForm: Bool = false) -> [UInt8] {
+    static func decoded(_ text: ArraySlice<UInt8>) -> [UInt8] {
         let text = Array(text)
-        return PercentEncoding.decodeLeniently(text.span, text.indices, isForm: isForm)
+        return PercentEncoding.decodeLeniently(text.span, text.indices)
     }
 
-    private static func encoded(_ text: [UInt8], keeping kept: UInt8? = nil) -> [UInt8] {
+    private static func encoded(_ path: [UInt8]) -> [UInt8] {
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count)
-        for byte in text {
-            if byte == kept { bytes.append(byte) } else { PercentEncoding.append(byte, to: &bytes) }
+        bytes.reserveCapacity(path.count)
+        for byte in path {
+            if byte == slash { bytes.append(byte) } else { PercentEncoding.append(byte, to: &bytes) }
         }
         return bytes
     }

@@ -23,7 +23,7 @@ enum DigestAlgorithm: String, CaseIterable, Sendable {
     func hash(_ parts: String...) -> String { hash(Array(parts.joined(separator: ":").utf8)) }
 }
 
-/// What requests are signed with after a challenge: its nonce, and the password mixed with its realm.
+/// Signs requests after a challenge, with its nonce and a hash of password and realm.
 struct DigestSession: SigningSession {
     private let challenge: DigestChallenge
     /// That of the challenge, or one that a response has brought since.
@@ -74,7 +74,7 @@ struct DigestSession: SigningSession {
             case .none: algorithm.hash(hash, nonce, requestHash)
             }
         }
-        // In the order of curl, which is the client that servers were tried with.
+        // In curl's order, because servers are tested with curl.
         var parts = [
             username, "realm=\(Self.quoted(challenge.realm))", "nonce=\(Self.quoted(nonce))",
             "uri=\(Self.quoted(String(decoding: uri, as: UTF8.self)))",

@@ -2,7 +2,7 @@ import GatewayConfiguration
 import GatewayHTTP
 import GatewayTokens
 
-/// Proves with each request that it knows a password, from the first challenge on, and does not send it (RFC 7616).
+/// Proves knowledge of a password without sending it, once the upstream has sent a challenge (RFC 7616).
 struct DigestStrategy: AuthStrategy {
     static let kind = "digest"
     static let otherNames = ["http_digest"]
@@ -57,7 +57,7 @@ struct DigestStrategy: AuthStrategy {
         return known
     }
 
-    var behavior: AuthBehavior { .signed(account) }
+    var behavior: AuthBehavior { .signed(.afterChallenge(account)) }
     var injectedSecret: (key: String, secret: Secret)? { ("password", account.password) }
 }
 

@@ -121,8 +121,9 @@ struct HMACSigner: RequestSigner {
             let detail = "The request cannot be signed, because its body was not collected."
             return .failure(GatewayProblem(.internalError, detail))
         }
-        if needsForm, request.hasForm, Parameters.count(in: content) > Parameters.maximum {
-            let detail = "The signature covers the parameters of the form, and it has more than \(Parameters.maximum)."
+        if needsForm, request.hasForm, CanonicalQuery.count(in: content) > CanonicalQuery.maximumOfForm {
+            let detail =
+                "The signature covers the parameters of the form, and it has more than \(CanonicalQuery.maximumOfForm)."
             return .failure(GatewayProblem(.contentTooLarge, detail))
         }
         var values: [String: Secret] = [:]

@@ -39,7 +39,7 @@ struct HMACStrategy: AuthStrategy {
         $0("encoding", \.encoding, .choice, example: "base64")
             .means("How the signature is written.")
         $0("lifetime", \.lifetime, .duration(.seconds(1) ... .seconds(86_400)), example: "30s")
-            .means("How long after {{time}} {{expires}} is.")
+            .means("The time from {{time}} to {{expires}}.")
     }
 
     private let key: Secret
@@ -78,7 +78,7 @@ struct HMACStrategy: AuthStrategy {
         )
     }
 
-    var behavior: AuthBehavior { .signed(signer) }
+    var behavior: AuthBehavior { .signed(.everyRequest(signer)) }
     var injectedSecret: (key: String, secret: Secret)? { ("key", key) }
 
     /// The bytes of the key; nil after a mistake. No message repeats it.
@@ -109,7 +109,7 @@ struct HMACStrategy: AuthStrategy {
             return nil
         }
         guard let text = fields.string("message", allowsLineBreaks: true) else { return nil }
-        // Any header field can be signed, so those that stand here are names, too.
+        // Any header field can be signed, so the ones in the message are known names, too.
         let names = (try? Template(text))?.names ?? []
         var scope = TemplateScope(names: Set(SigningValue.named.keys).union(["header.NAME"]))
         for name in names {
@@ -127,7 +127,7 @@ struct HMACStrategy: AuthStrategy {
         return fields.usable("message", try scope.template(text))
     }
 
-    /// Looks for what has no effect, and for what no request could carry.
+    /// Reports keys without effect, and values that no request could carry.
     private static func check(
         _ options: Options,
         _ template: Template,

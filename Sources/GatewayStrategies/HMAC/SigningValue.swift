@@ -157,8 +157,8 @@ struct SigningInput {
         case .target: bytes += query.isEmpty ? request.path : request.path + [UInt8(ascii: "?")] + query
         case .path: bytes += request.path
         case .query: bytes += query
-        case .sortedQuery: bytes += Parameters.sorted(query)
-        case .parameters: bytes += Parameters.canonical(of: request.hasForm ? [query, body] : [query])
+        case .sortedQuery: bytes += CanonicalQuery.sorted(query)
+        case .parameters: bytes += CanonicalQuery.encoded(request.hasForm ? [query, body] : [query])
         case .field(let name): append(field: name, to: &bytes)
         case .body: bytes += body
         case .digest(let algorithm, let isBase64):
@@ -189,54 +189,5 @@ extension SignableRequest {
             let type = $0.prefix { $0 != ";" }.lowercased()
             return type.split(separator: " ").first == "application/x-www-form-urlencoded"
         }
-    }
-}
-
-/// The parameters of a query or a form, in an order that both sides agree on.
-enum Parameters {
-    /// How many a form may have: sorting them keeps the event loop busy. Those of a query are bounded by the head.
-    static let maximum = 10_000
-
-    private static let ampersand = UInt8(ascii: "&")
-    private static let equals = UInt8(ascii: "=")
-
-    static func count(in form: borrowing Span<UInt8>) -> Int {
-        var count = 1
-        for index in form.indices where form[index] == ampersand { count += 1 }
-        return count
-    }
-
-    /// Each parameter as it is, ordered by the bytes of name and value.
-    static func sorted(_ query: [UInt8]) -> [UInt8] { joined(pairs(of: query)) }
-
-    /// Each parameter decoded and encoded again, so that only letters, digits and `-._~` stay as they are (RFC 3986 section 2.3).
-    static func canonical(of queries: [[UInt8]]) -> [UInt8] {
-        joined(queries.flatMap(pairs).map { (encoded($0.name), encoded($0.value), true) })
-    }
-
-    private typealias Pair = (name: [UInt8], value: [UInt8], hasValue: Bool)
-
-    private static func pairs(of query: [UInt8]) -> [Pair] {
-        query.split(separator: ampersand).map { pair in
-            let name = pair.prefix { $0 != equals }
-            return (Array(name), Array(pair.dropFirst(name.count + 1)), name.count < pair.count)
-        }
-    }
-
-    private static func encoded(_ bytes: [UInt8]) -> [UInt8] {
-        let decoded = PercentEncoding.decodeLeniently(bytes.span, 0..<bytes.count, isForm: true)
-        var encoded: [UInt8] = []
-        for byte in decoded { PercentEncoding.append(byte, to: &encoded) }
-        return encoded
-    }
-
-    private static func joined(_ pairs: [Pair]) -> [UInt8] {
-        let sorted = pairs.sorted {
-            $0.name == $1.name
-                ? $0.value.lexicographicallyPrecedes($1.value) : $0.name.lexicographicallyPrecedes($1.name)
-        }
-        return Array(
-            sorted.map { $0.hasValue ? $0.name + [equals] + $0.value : $0.name }.joined(separator: [ampersand])
-        )
     }
 }

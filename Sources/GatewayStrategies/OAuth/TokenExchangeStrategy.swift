@@ -7,7 +7,7 @@ struct TokenExchangeStrategy: DerivedStrategy {
     static let kind = "oauth2_token_exchange"
     static let otherNames = ["token_exchange", "urn:ietf:params:oauth:grant-type:token-exchange", "downscope"]
 
-    let parent: ParentReference?
+    let parent: CredentialReference?
     private let options: ExchangeOptions
     private let tokenURL: AuthorityURL?
     private let client: ClientAuthentication?
@@ -44,9 +44,9 @@ struct TokenExchangeStrategy: DerivedStrategy {
         grant = TokenExchangeGrant(options: options, subject: subject, point: point)
     }
 
-    private static func parent(in fields: ConfigFields) -> ParentReference? {
+    private static func parent(in fields: ConfigFields) -> CredentialReference? {
         guard let name = fields.requiredString("parent"), let span = fields.node("parent")?.span else { return nil }
-        return ParentReference(name: name, span: span, path: fields.path.appending("parent"))
+        return CredentialReference(name: name, span: span, path: fields.path.appending("parent"))
     }
 
     init?(downscope fields: ConfigFields) {

@@ -90,8 +90,8 @@ package enum AuthBehavior: Sendable {
     indirect case fixed(Injection)
     /// Adds the same thing once the upstream has asked for `Basic` credentials, of this realm when there is one.
     indirect case onChallenge(Injection, realm: String?)
-    /// Signs every request with keys from the configuration.
-    case signed(any RequestSigner)
+    /// Signs requests with keys from the configuration.
+    case signed(Signer)
     /// Has a lifecycle: a token is obtained, renewed, rejected.
     case token(any TokenGrant)
     /// Has a lifecycle for each of many tokens: requests name a subject, or upstreams ask for a token in a challenge

@@ -1,9 +1,7 @@
 package import GatewayHTTP
 
-/// Signs requests from an upstream's first challenge on (``SigningSessions``). Pure.
-///
-/// Its ``sign(_:_:)`` leaves a request unsigned: without a challenge there is nothing to sign with.
-package protocol ChallengeSigner: RequestSigner {
+/// Makes from a challenge of an upstream what later requests are signed with (``SigningSessions``). Pure.
+package protocol ChallengeSigner: SignerDescription {
     /// - Parameter clientNonce: A random hexadecimal number that nobody can guess.
     /// - Returns: nil if none of the challenges may be answered.
     func session(answering challenges: [AuthChallenge], clientNonce: String) -> (any SigningSession)?
@@ -27,13 +25,4 @@ extension ChallengeSigner {
     /// that offline (`rspauth`, RFC 7616 section 3.5).
     package var ownedFields: [String] { ["Authorization", "Authentication-Info"] }
     package var usualFields: [String] { ["Authorization"] }
-
-    package func demand(of request: SignableRequest) -> SigningDemand { .head }
-
-    package func sign(
-        _ request: SignableRequest,
-        _ content: borrowing Span<UInt8>
-    ) -> Result<RequestSignature, GatewayProblem> {
-        .success(RequestSignature(fields: []))
-    }
 }

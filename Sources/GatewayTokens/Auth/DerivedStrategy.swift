@@ -9,14 +9,14 @@ package protocol DerivedStrategy: AuthStrategy {
     init?(downscope fields: ConfigFields)
 
     /// The parent as the block names it; nil for a `downscope`, and for a token that others issue.
-    var parent: ParentReference? { get }
+    var parent: CredentialReference? { get }
 
     /// The whole credential.
     func made(from parent: any TokenGrant) throws(UnusableInput) -> any AuthStrategy
 }
 
-/// The name of a parent, and where it stands.
-package struct ParentReference: Hashable, Sendable {
+/// The name of another credential, and where it stands.
+package struct CredentialReference: Hashable, Sendable {
     package let name: String
     package let span: SourceSpan
     package let path: ConfigPath

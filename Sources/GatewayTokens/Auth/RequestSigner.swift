@@ -1,27 +1,48 @@
 package import GatewayHTTP
 
-/// Signs requests: what a request carries is computed from the request itself, for each time that it is sent.
-///
-/// It decides nothing but the signature, and does no I/O. One that keeps a state between requests, such as a counter, guards it
-/// itself: all event loops use the same one.
-package protocol RequestSigner: Sendable {
+/// What signs the requests of a credential.
+package enum Signer: Sendable {
+    /// Each request is signed by itself.
+    case everyRequest(any RequestSigner)
+    /// Requests are signed from the upstream's first challenge on (``SigningSessions``).
+    case afterChallenge(any ChallengeSigner)
+
+    private var common: any SignerDescription {
+        switch self {
+        case .everyRequest(let signer): signer
+        case .afterChallenge(let signer): signer
+        }
+    }
+
+    package var identity: GrantIdentity { common.identity }
+    package var ownedFields: [String] { common.ownedFields }
+    package var usualFields: [String] { common.usualFields }
+}
+
+/// What every signer says about itself.
+package protocol SignerDescription: Sendable {
     /// Every input, keys included. A signer with another identity is another credential.
     var identity: GrantIdentity { get }
 
-    /// The names of all fields that it may write. What clients send there is not forwarded, but the signer may read it.
+    /// The names of all fields that it may set. The client's own are not forwarded, but the signer can read them.
     var ownedFields: [String] { get }
 
-    /// Those among ``ownedFields`` that each of its requests has, for `explain`.
+    /// The ``ownedFields`` that every signed request has, for `explain`.
     var usualFields: [String] { get }
+}
 
+/// Signs requests: computes header fields or query parameters from the request itself, each time it is sent.
+///
+/// It does no I/O. All event loops share it, so one with state, such as a counter, has to protect that itself.
+package protocol RequestSigner: SignerDescription {
     /// The paths of the upstream that the request reads besides its own, as a request for each would have it; nil for one that it
     /// does not know. The client must be allowed to get them.
     func otherPaths(of request: SignableRequest) -> [[UInt8]?]
 
-    /// What it needs before the request can be sent. Asked once the credential is there, and before there is a connection.
+    /// What it needs before the request can be sent. Called when the credential is available, before a connection is chosen.
     func demand(of request: SignableRequest) -> SigningDemand
 
-    /// Signs a request that is about to be sent. A replay, and a request that is sent on another connection, is signed anew.
+    /// Signs a request that is about to be sent. Called again for every replay and for every new connection.
     ///
     /// - Parameter content: The whole body if it is ``SignableRequest/Body/whole``; otherwise empty.
     func sign(
@@ -86,7 +107,7 @@ package struct SignableRequest: Sendable {
     package let host: String
     /// The client's fields, in the order in which they were sent.
     package let fields: [Field]
-    /// The fields that the route sets, which the upstream gets besides.
+    /// The fields that the route adds.
     package let added: [Injection.Field]
     package let body: Body
     package let time: UnixTime

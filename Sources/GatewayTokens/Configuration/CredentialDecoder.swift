@@ -86,7 +86,7 @@ package struct CredentialDecoder {
         return true
     }
 
-    mutating func parent(_ reference: ParentReference, of chain: [String]) -> Int? {
+    mutating func parent(_ reference: CredentialReference, of chain: [String]) -> Int? {
         guard !chain.contains(reference.name) else {
             let circle = (chain.drop { $0 != reference.name } + [reference.name]).joined(separator: " → ")
             context.error("circular parent: \(circle)", at: reference.span, path: reference.path)

@@ -21,7 +21,7 @@ package struct CredentialPlan: Sendable {
     package var definition: [Secret] = []
     /// Its own `proxy`.
     var ownProxy: ProxySetting?
-    /// What its requests to authorization servers go through, whoever said so; nil for none.
+    /// The proxy for its requests to authorization servers: its own, or an inherited one; nil for none.
     package var proxy: ProxyRule?
     /// nil: the token is for routes alone.
     package var vend: VendPlan?

@@ -5,7 +5,7 @@ package import GatewayHTTP
 package struct ProxySetting: Sendable {
     package var rule: ProxyRule
     /// The credential whose `Authorization` is sent to the proxy.
-    var login: ParentReference?
+    var login: CredentialReference?
     package let span: SourceSpan
     package let path: ConfigPath
 }
@@ -34,7 +34,7 @@ package enum ProxyDecoder {
             .means("The file with the certificate authorities that the certificate of an https proxy must come from.")
     }
 
-    /// - Parameter isShared: It is meant for many servers: those on this machine are reached directly all the same.
+    /// - Parameter isShared: It is for many servers, and those on this machine are still reached directly.
     /// - Returns: nil where the key is absent or faulty.
     package static func decode(_ owner: ConfigFields, isShared: Bool = false) -> ProxySetting? {
         guard let form = owner.scalarOrFields("proxy"), let span = owner.node("proxy")?.span else { return nil }
@@ -90,7 +90,7 @@ package enum ProxyDecoder {
         )
     }
 
-    /// A URL with a login is refused, and the line that it stands in is shown.
+    /// A URL with a login is refused, and the error would show the line with the password.
     private static func hideLogin(_ url: String, _ fields: ConfigFields, _ key: String) {
         if url.contains("@"), let node = fields.node(key) { fields.context.hide(node) }
     }
@@ -109,16 +109,16 @@ package enum ProxyDecoder {
         return ParentProxy.basic(user: user, password: password)
     }
 
-    private static func reference(_ fields: ConfigFields) -> ParentReference? {
+    private static func reference(_ fields: ConfigFields) -> CredentialReference? {
         fields.refuseNothing(behind: "auth", hint: "to send no login")
         guard fields.has("auth"), let name = fields.string("auth"), let span = fields.node("auth")?.span else {
             return nil
         }
-        return ParentReference(name: name, span: span, path: fields.path.appending("auth"))
+        return CredentialReference(name: name, span: span, path: fields.path.appending("auth"))
     }
 
-    private static func exceptions(_ fields: ConfigFields) -> ProxyExceptions {
-        var exceptions = ProxyExceptions()
+    private static func exceptions(_ fields: ConfigFields) -> ProxyBypass {
+        var exceptions = ProxyBypass()
         fields.refuseNothing(behind: "no_proxy", hint: "to have no exceptions")
         for (node, path) in fields.elements("no_proxy") ?? [] {
             guard case .scalar(let scalar) = node.content, exceptions.add(scalar.text) else {
@@ -134,7 +134,7 @@ package enum ProxyDecoder {
     }
 }
 
-/// What the proxies of routes and credentials are sent.
+/// The logins of proxies, and the proxy of each credential.
 extension CredentialDecoder {
     /// - Returns: The rule with the value of the credential that it names; nil if that has none, which is reported.
     package mutating func rule(of setting: ProxySetting) -> ProxyRule? {
@@ -161,7 +161,7 @@ extension CredentialDecoder {
         return rule
     }
 
-    /// Gives each credential the proxy for its own requests: its own, that of the credential that it is made from, or the one for all.
+    /// Chooses the proxy for each credential's own requests: its own `proxy`, that of the credential that it is made from, or the common one.
     ///
     /// - Parameter common: `defaults.proxy`.
     package mutating func followProxies(_ common: ProxyRule?) {

@@ -21,15 +21,15 @@ package final class Credential: Sendable {
     /// Starts at 1 and grows with every new token. A rejection names the generation that was rejected.
     package let generation: Int
     package let injection: Injection
-    /// Computes what else a request carries; nil if that is the same for all requests.
-    package let signer: (any RequestSigner)?
+    /// Signs each request; nil if all requests carry the same.
+    package let signer: Signer?
 
     /// - Parameter companion: The credential whose lock holds for this one, too; nil if it has a lock of its own.
     package init(
         name: String,
         generation: Int,
         injection: Injection,
-        signer: (any RequestSigner)? = nil,
+        signer: Signer? = nil,
         expiresAt: MonotonicTime? = nil,
         offeredWith companion: Credential? = nil
     ) {
@@ -42,7 +42,7 @@ package final class Credential: Sendable {
         self.expiresAt = expiresAt
     }
 
-    /// A request carries nothing of it.
+    /// It adds nothing to requests.
     package var isEmpty: Bool { injection.isEmpty && signer == nil }
 
     /// The names of all fields that it may fill.

@@ -36,7 +36,7 @@ package final class FixedCredentialSource: CredentialSource {
         name: String,
         strategy: String,
         injection: Injection = Injection(),
-        signer: (any RequestSigner)? = nil,
+        signer: Signer? = nil,
         generation: Int = 1,
         grantKey: CredentialKey? = nil,
         noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in }

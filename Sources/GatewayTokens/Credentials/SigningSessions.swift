@@ -90,7 +90,7 @@ package final class SigningSessions: Sendable {
         let session = signer.session(answering: challenges, clientNonce: Hexadecimal.random(bytes: 16))
         guard case .signed(let slot) = turn else { return session.map { .signed(Slot($0)) } }
         guard let session else {
-            // It says nothing about the session.
+            // A challenge that cannot be answered says nothing about the session.
             answered(turn, isAccepted: false, info: nil)
             return nil
         }
@@ -136,11 +136,10 @@ package final class SigningSessions: Sendable {
         }
     }
 
-    /// A request was refused whose body is gone, so that it is not sent again. The next request is signed at once
-    /// instead.
+    /// A refused request cannot be sent again, because its body is gone. The next request takes its turn.
     ///
-    /// - Parameter turn: What ``answer(_:to:)`` has returned.
-    package func pass(on turn: Turn) {
+    /// - Parameter turn: What ``answer(_:to:)`` returned.
+    package func leaveToNext(_ turn: Turn) {
         guard case .signed(let slot) = turn else { return }
         state.withLock { if $0.isExclusive || $0.idle.isEmpty { $0.keep(slot) } }
     }

@@ -16,7 +16,7 @@ package protocol TokenEndpoint: Sendable {
 
 /// Sends the requests of one credential through its proxy.
 ///
-/// It belongs to the credential's keeper. The others serve all credentials.
+/// The keeper of the credential has one. Other endpoints serve all credentials.
 struct ProxiedTokenEndpoint: TokenEndpoint {
     let endpoint: any TokenEndpoint
     let proxy: ProxyRule
@@ -27,7 +27,7 @@ struct ProxiedTokenEndpoint: TokenEndpoint {
         var request = request
         request.proxy = proxy
         if let parent = proxy.parent(for: request.url.origin), let name = parent.credential, isLocked(name) {
-            let detail = "An operator has locked the credential \(name), which the proxy \(parent) needs."
+            let detail = "An operator has locked the credential \(name), which the proxy \(parent) requires."
             return .failure(TokenTransportFailure(.init(detail, .proxyLoginRefused)))
         }
         return await endpoint.send(request, deadline: deadline)

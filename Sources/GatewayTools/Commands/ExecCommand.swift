@@ -144,7 +144,7 @@ struct ExecCommand: AsyncParsableCommand {
     /// Otherwise the program would send requests without a credential, and nobody would know why.
     private func warn(_ text: String) { Console.writeError("authgateway: warning: \(text)\n") }
 
-    /// Says which variables the program does not get, and which hold something else.
+    /// Says which variables the program does not get, and which have another value.
     private func environment(_ access: ClientAccess, without secrets: Set<String>) async -> [String: String] {
         let own = ProcessInfo.processInfo.environment
         let (warning, callsDirectly) = await ProgramProbe.proxyWarning(for: command, hasToken: access.proof != nil)
@@ -152,8 +152,9 @@ struct ExecCommand: AsyncParsableCommand {
         let given = ProgramVariables(own, without: secrets.subtracting(tools.variables.map(\.name)), keeping: Set(kept))
         for text in [warning].compactMap(\.self) + tools.warnings { warn(text) }
         if !tools.urls.isEmpty {
+            let verb = tools.urls.count == 1 ? "points" : "point"
             Console.writeError(
-                "authgateway: the program gets \(tools.urls.joined(separator: ", ")), to call the gateway\n"
+                "authgateway: \(tools.urls.joined(separator: ", ")) \(verb) the program to the gateway\n"
             )
         }
         if !tools.replaced.isEmpty {

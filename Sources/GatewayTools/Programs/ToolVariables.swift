@@ -31,9 +31,9 @@ struct ToolVariables {
     private let kept: Set<String>
 
     private(set) var variables: [ClientEnvironment.Variable] = []
-    /// The names of those that held something else.
+    /// The names of the variables that had another value before.
     private(set) var replaced: [String] = []
-    /// The names of those with the URL of a route, for what does not use the proxy.
+    /// The names of the variables with the URL of a route, for programs that ignore the proxy.
     private(set) var urls: [String] = []
     /// What to tell the person who starts the program.
     private(set) var warnings: [String] = []
@@ -64,10 +64,10 @@ struct ToolVariables {
         }
     }
 
-    /// Whether the token is enough for a request that does not come through the proxy.
+    /// Whether a request that does not come through the proxy is admitted with the token.
     private var isAdmitted: Bool { token.isKnown || !endpoint.requiresClientToken }
 
-    /// The keys of such tools are for another server.
+    /// Whether a base URL in the environment is for another server, and so is the key. Warns about it.
     private mutating func leadsElsewhere(_ preset: Preset, _ own: (String) -> String?) -> Bool {
         for tool in preset.tools where tool.basePath != nil {
             guard let url = own(tool.name), !url.isEmpty else { continue }
@@ -105,8 +105,8 @@ struct ToolVariables {
             guard let path = tool.basePath, own(tool.name)?.isEmpty ?? true else { continue }
             guard let route, isAdmitted else {
                 warnings.append(
-                    "what reads \(tool.name) does not use the proxy and may call \(preset.title) directly, with a key that is "
-                        + "worthless there; set \(tool.name) to the URL of the route"
+                    "programs that read \(tool.name) ignore the proxy and may call \(preset.title) directly, with a key that is "
+                        + "invalid there; set \(tool.name) to the URL of the route"
                 )
                 continue
             }

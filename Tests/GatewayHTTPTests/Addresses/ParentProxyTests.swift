@@ -24,15 +24,15 @@ struct ParentProxyTests {
         ("10.1.1.1", "*", false), ("example.com", "", true), ("example.com", "a b,,%,1.2.3.4/99", true),
     ])
     func exceptions(name: String, list: String, isProxied: Bool) throws {
-        var rule = ProxyRule(try ParentProxy("http://proxy:3128"), except: ProxyExceptions(list: list))
+        var rule = ProxyRule(try ParentProxy("http://proxy:3128"), except: ProxyBypass(list: list))
         #expect((rule.parent(for: try server(name)) != nil) == isProxied)
-        rule.exceptions = ProxyExceptions()
+        rule.exceptions = ProxyBypass()
         #expect(rule.parent(for: try server(name)) != nil)
     }
 
     @Test(arguments: ["exa mple.com", "10.0.0.1/8", "http://a", "a:b", "a:0", "", ".", "*.10.0.0.1"])
     func whatIsNoExceptionIsSaid(text: String) {
-        var exceptions = ProxyExceptions()
+        var exceptions = ProxyBypass()
         let isTaken = exceptions.add(text)
         #expect(!isTaken)
     }

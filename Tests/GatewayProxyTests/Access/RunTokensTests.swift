@@ -114,6 +114,18 @@ struct RunTokensTests {
         #expect(fixture(["ci"]).refusal(request) != nil, "a reload has removed the client")
     }
 
+    @Test func itStandsForATokenOfTheConfiguration() throws {
+        let clients = [AccessPlan.Client(name: "laptop", proof: .token(Secret("laptop-token")))]
+        func begin(_ proof: String?) -> Result<Secret, GatewayProblem> {
+            uses.runs.begin(as: proof.map { Secret($0) }, of: clients, Self.process) { $0 }
+        }
+        let token = try begin("laptop-token").get().withValue { $0 }
+        let request = Self.request("Authorization: Bearer \(token)")
+        #expect(fixture(["laptop"]).admission(request, on: .loopback)?.client == "laptop")
+        #expect(throws: GatewayProblem.self) { _ = try begin("another-token").get() }
+        #expect(try begin(nil).get() != Secret(token))
+    }
+
     @Test func itEndsWithItsProgram() throws {
         let token = try #require(begin(for: "laptop"))
         let other = try #require(begin(for: "laptop", ProcessMark(number: 8, started: 1)))

@@ -13,7 +13,9 @@ struct AWSRequestSignerTests {
     private func signer(_ more: KeyValuePairs<String, FixtureNode> = [:]) throws -> any RequestSigner {
         let keys: [(String, FixtureNode)] = [("access_key_id", "AKIDEXAMPLE"), ("secret_access_key", "canary-key")]
         let block = FixtureNode.mapping(keys + more.map { ($0.key, $0.value) })
-        guard case .signed(let signer) = try decode("aws_sigv4", block).behavior else { throw WrongKind() }
+        guard case .signed(.everyRequest(let signer)) = try decode("aws_sigv4", block).behavior else {
+            throw WrongKind()
+        }
         return signer
     }
 
@@ -266,7 +268,7 @@ struct AWSRequestSignerTests {
                 == [
                     "missing key \"access_key_id\"", "missing key \"secret_access_key\"",
                     "region: must be letters, digits, \"-\" or \"_\", such as \"eu-central-1\"",
-                    "service: names nothing; leave it out",
+                    "service: is empty; remove it",
                 ]
         )
     }

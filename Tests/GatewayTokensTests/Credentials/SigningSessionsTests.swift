@@ -185,8 +185,8 @@ struct SigningSessionsTests {
 
     @Test func anAnswerThatCannotBeSentIsForTheNextRequestAlone() throws {
         let sessions = SigningSessions(SampleSigner())
-        sessions.pass(on: try #require(sessions.answer(Self.challenge("a"), to: .unsigned)))
-        sessions.pass(on: .unsigned)
+        sessions.leaveToNext(try #require(sessions.answer(Self.challenge("a"), to: .unsigned)))
+        sessions.leaveToNext(.unsigned)
         let turn = sessions.take()
         #expect(Self.sent(turn) == "a 1")
         #expect(Self.sent(sessions.take()) == "")

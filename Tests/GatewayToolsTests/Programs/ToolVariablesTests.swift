@@ -87,7 +87,7 @@ struct ToolVariablesTests {
         #expect(Self.values(Self.tools([replicate]))["REPLICATE_BASE_URL"] == "http://127.0.0.1:8082/replicate")
         let unproven = Self.tools([replicate], isKnown: false)
         #expect(unproven.urls == [] && unproven.warnings.count == 1)
-        #expect(unproven.warnings[0].hasPrefix("what reads REPLICATE_BASE_URL does not use the proxy"))
+        #expect(unproven.warnings[0].hasPrefix("programs that read REPLICATE_BASE_URL ignore the proxy"))
         #expect(Self.tools([replicate], own: ["REPLICATE_BASE_URL": "https://api.replicate.com"]).warnings == [])
     }
 
