@@ -147,6 +147,7 @@ extension ParentHop {
     }
 
     fileprivate var lost: GatewayProblem {
+        if let problem = lockedProblem { return problem }
         let detail = "The proxy \(plan) closed the connection before it had opened a tunnel."
         return Self.problem(.upstreamUnreachable, detail, .proxyRefused)
     }

@@ -117,9 +117,10 @@ final class UpstreamTarget: Sendable {
         return behindProxy(problem)
     }
 
-    /// Says of a problem with the upstream which proxy was between.
+    /// Says of a problem with the upstream which proxy was between. A lock of that proxy's credential is the cause where there is one.
     func behindProxy(_ problem: GatewayProblem) -> GatewayProblem {
         guard let parent else { return problem }
+        if let problem = parent.lockedProblem { return problem }
         var problem = problem
         problem.detail += " The connection goes through the proxy \(parent.plan)."
         return problem
