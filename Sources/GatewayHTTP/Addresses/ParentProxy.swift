@@ -199,6 +199,8 @@ package struct ConnectAnswer: Sendable {
 
     /// No proxy needs more for its head.
     package static let maximumBytes = 16_384
+    /// It is read from its beginning with each piece that comes, which would take long if each were one byte.
+    package static let maximumPieces = 1024
 
     /// - Parameter bytes: All that has come, from the beginning.
     package static func read(_ bytes: [UInt8]) -> State {

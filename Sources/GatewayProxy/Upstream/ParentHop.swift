@@ -214,6 +214,7 @@ final class ParentHandshake: ChannelInboundHandler, RemovableChannelHandler {
     private var opened: ((Result<ByteBuffer, GatewayProblem>) -> Void)?
     private var phase = Phase.waiting
     private var answer: [UInt8] = []
+    private var pieces = 0
 
     fileprivate init(_ parent: ParentHop, to server: Origin?, via: String) {
         self.parent = parent
@@ -272,6 +273,8 @@ final class ParentHandshake: ChannelInboundHandler, RemovableChannelHandler {
         case .asked:
             // At most what one read brings beyond the limit.
             answer += bytes.readBytes(length: bytes.readableBytes) ?? []
+            pieces += 1
+            guard pieces <= ConnectAnswer.maximumPieces else { return fail(context, parent.invalid("in tiny pieces")) }
             read(context)
         }
     }
