@@ -177,7 +177,7 @@ package enum ConfigSchema {
 
     static func strategyTree(_ type: any AuthStrategy.Type) -> KeyRecorder.Node {
         var (isStatic, hasSecret) = (false, true)
-        // Of one that no made-up document suits, it is not known.
+        // Stays unknown if the strategy accepts no made-up document.
         var sendsRequests: Bool?
         let tree = SchemaProbe.explore(fixed: ["strategy": type.kind]) { document, recorder in
             let fields = fields(document, recorder)

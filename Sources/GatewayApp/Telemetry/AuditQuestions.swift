@@ -6,7 +6,7 @@ import Synchronization
 /// Answers questions that may read the audit log's file for seconds, one at a time for all clients together: each takes a thread and
 /// memory, and goes on when its client leaves. Operators' operations never wait for them.
 ///
-/// Clients take turns, so that one that asks without pause holds nobody up for longer than its question takes.
+/// Clients take turns. One that asks all the time delays the others by no more than its current question.
 package final class AuditQuestions: Sendable {
     /// The shortest time between two writes of the counts that questions cause.
     private static let interval = Duration.seconds(1)

@@ -154,7 +154,7 @@ final class UpstreamTarget: Sendable {
         }
     }
 
-    /// For a server whose key nobody pins.
+    /// For a server without pinned keys.
     static func tlsHandler(_ context: NIOSSLContext, named serverName: String?) throws -> NIOSSLClientHandler {
         let pinned = PinnedKeys(pins: [], sha256: { _ in [] })
         return try tlsHandler(context, named: serverName, expecting: serverName.map(PeerName.init), pinned: pinned)

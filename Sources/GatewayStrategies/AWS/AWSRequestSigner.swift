@@ -277,7 +277,7 @@ struct AWSRequestSigner: RequestSigner {
 private struct ClientSignature {
     let region: String
     let service: String
-    /// Of a presigned request, without what belongs to its signature.
+    /// The query of a presigned request, without the parameters of its signature; nil for other requests.
     private(set) var query: [UInt8]?
     /// The `X-Amz-Content-Sha256` of a presigned request.
     private(set) var payload: String?

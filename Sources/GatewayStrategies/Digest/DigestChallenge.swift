@@ -49,7 +49,7 @@ struct DigestChallenge: Hashable, Sendable {
             guard let next = DigestChallenge(challenge), realm == nil || next.realm == realm,
                 algorithms.contains(next.algorithm)
             else { continue }
-            // Of two that are equally strong the server prefers the first (RFC 7616 section 3.7).
+            // The server lists its preferred challenge first (RFC 7616 section 3.7).
             if best.map({ $0.strength < next.strength }) ?? true { best = next }
         }
         return best

@@ -18,7 +18,7 @@ struct ToolVariables {
             isKnown = true
         }
 
-        /// A value that nobody knows.
+        /// A random placeholder that proves no client.
         init() {
             value = Secret(Hexadecimal.random(bytes: 32))
             isKnown = false
