@@ -171,6 +171,11 @@ def test_a_credential_is_the_login_and_its_lock_ends_tunnels(behind, parents, st
     gateway.run("token", "unlock", "company")
     assert get(gateway).status_code == 200
     assert len(parent.lines()) == 2
+    gateway.stop()
+    (gateway.folder / "state" / "locks.json").write_text("not a list")
+    done = gateway.run("doctor")
+    assert "needs the credential company, and it may be locked: " in done.stdout and "locks.json" in done.stdout
+    assert len(parent.lines()) == 2
 
 
 @pytest.mark.parametrize("is_named", [False, True])
@@ -346,9 +351,17 @@ def test_token_requests_go_through_it(token_server, origin, parents, start_gatew
     # A command that fetches a token by itself does so, too.
     asked = len(parent.lines())
     config = {"credentials": {"me": {**credential, "proxy": proxied(parent)}}, "routes": {"secure": route}}
-    done = make_gateway(config).run("check", "--acquire")
+    checked = make_gateway(config)
+    done = checked.run("check", "--acquire")
     assert "me: a token was obtained" in done.stdout, done.stdout + done.stderr
     assert parent.lines()[asked:] == [f"CONNECT {place} HTTP/1.1"]
+    state = checked.folder / "state"
+    state.mkdir(mode=0o700, exist_ok=True)
+    for locks, words in (('["me"]', "an operator has locked it"), ("not a list", "it may be locked: ")):
+        (state / "locks.json").write_text(locks)
+        done = checked.run("check", "--acquire")
+        assert f"me: not tried: {words}" in done.stdout, done.stdout + done.stderr
+    assert len(parent.lines()) == asked + 1
     # A wrong login, and nobody there.
     for proxy, words in (
         ({"url": parent.url}, "requires a login (status 407)"),

@@ -307,3 +307,34 @@ struct LockFailure: Error, Hashable {
         return text
     }
 }
+
+/// What operators have locked, as the file says. A command that runs beside the gateway sends none of it, and nothing at all where the
+/// file cannot be read.
+package struct LockedCredentials: Sendable {
+    private let names: Set<String>
+    private let failure: StateError?
+
+    package init(_ plan: Plan) {
+        do throws(StateError) {
+            let stored = try StoredLocks(readFrom: CredentialLocks.path(in: plan.stateDirectory)).names
+            names = Self.names(stored, in: plan.credentials)
+            failure = nil
+        } catch {
+            (names, failure) = ([], error)
+        }
+    }
+
+    /// What shares a secret shares its lock.
+    private static func names(_ stored: Set<String>, in credentials: [CredentialPlan]) -> Set<String> {
+        let locked = credentials.filter { stored.contains($0.name) }
+        let secrets = Set(locked.compactMap { $0.strategy.injectedSecret?.secret })
+        let sharing = credentials.filter { $0.strategy.injectedSecret.map { secrets.contains($0.secret) } ?? false }
+        return Set((locked + sharing).map(\.name))
+    }
+
+    /// Why nobody knows what is locked; nil where that is known.
+    package var unknown: String? { failure.map { "it may be locked: \($0)" } }
+
+    /// Whether nothing of it may be sent.
+    package func contains(_ name: String) -> Bool { failure != nil || names.contains(name) }
+}

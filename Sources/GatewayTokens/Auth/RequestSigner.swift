@@ -141,7 +141,9 @@ package struct SignableRequest: Sendable {
 }
 
 /// What a signer adds to one request.
-package struct RequestSignature: Sendable {
+///
+/// A class: every request has a place for one, and few have one.
+package final class RequestSignature: Sendable {
     package let fields: [Injection.Field]
     /// Takes the place of the request's query, without a `?`; nil leaves that as it is, and an empty one removes it.
     package let query: [UInt8]?

@@ -55,7 +55,8 @@ struct AcquireTrial: Sendable {
 
     /// Why no token is fetched for it.
     private func obstacle(_ index: Int) -> String? {
-        switch plan.credentials[index].strategy.behavior {
+        if locked.contains(plan.credentials[index].name) { return locked.unknown ?? "an operator has locked it" }
+        return switch plan.credentials[index].strategy.behavior {
         case .none, .fixed, .onChallenge, .signed: "it is what the configuration says"
         case .tokens(let grants):
             switch grants.naming {

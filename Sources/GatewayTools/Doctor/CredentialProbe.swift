@@ -49,16 +49,20 @@ struct CredentialProbe: Sendable {
         case .none: return .fixed
         case .fixed, .onChallenge, .signed:
             if let status = running.tokens?[credential.name] { return .status(status) }
-            return locked.contains(credential.name) ? .locked : .fixed
+            return lock(of: credential, locked) ?? .fixed
         case .tokens:
-            return locked.contains(credential.name) ? .locked : .perSubject
+            return lock(of: credential, locked) ?? .perSubject
         case .token(let grant):
             if let tokens = running.tokens { return look(at: tokens[credential.name], grant) }
             if running.observation == .hidden { return .notTried("this user may not read the state directory") }
             if running.isRunning { return .notTried("a gateway holds the state directory and does not answer") }
-            if locked.contains(credential.name) { return .locked }
+            if let lock = lock(of: credential, locked) { return lock }
             return await look(at: grant)
         }
+    }
+
+    private func lock(of credential: CredentialPlan, _ locked: LockedCredentials) -> CredentialRule.Observation? {
+        locked.unknown.map { .notTried($0) } ?? (locked.contains(credential.name) ? .locked : nil)
     }
 
     /// What the running gateway says. One that no request has needed is tried, if that spends nothing of the gateway's.

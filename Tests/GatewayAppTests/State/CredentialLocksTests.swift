@@ -49,6 +49,36 @@ final class CredentialLocksTests {
         #expect(try stored("box"))
     }
 
+    @Test func commandsBesideTheGatewaySendNothingThatIsLockedOrMayBe() async throws {
+        let text = """
+            version: 1
+            state_directory: \(folder)
+            credentials:
+              one: {strategy: bearer, token: {env: SAME}}
+              two: {strategy: bearer, token: {env: SAME}}
+              other: {strategy: bearer, token: {env: OTHER}}
+            routes: {a: {upstream: https://a.example.com, auth: one}}
+            """
+        let secrets = MemorySecrets(variables: ["SAME": "canary-secret-1", "OTHER": "canary-secret-2"])
+        let outcome = ConfigLoader(
+            files: MemoryFiles(["/work/gateway.yaml": text]),
+            environment: { secrets.environment($0) }
+        )
+        .plan(at: "gateway.yaml", catalog: .builtIn, presets: PresetLibrary(), secrets: secrets)
+        let plan = try #require(outcome.plan, "\(outcome.report(consequence: "refused"))")
+        func locked() -> [String] {
+            let locked = LockedCredentials(plan)
+            return plan.credentials.map(\.name).filter { locked.contains($0) }
+        }
+        #expect(locked() == [])
+        try await CredentialLocks(in: folder).lock("one")
+        #expect(locked() == ["one", "two"], "what shares a secret shares its lock")
+        #expect(LockedCredentials(plan).unknown == nil)
+        try "not a list".write(toFile: CredentialLocks.path(in: folder), atomically: true, encoding: .utf8)
+        #expect(locked() == ["one", "two", "other"])
+        #expect(LockedCredentials(plan).unknown?.contains("locks.json") == true)
+    }
+
     @Test func theNamesOfALargeConfigurationAreReadAgain() async throws {
         let names = (0..<20_000).map { "credential-number-\($0)" }
         let text = "[" + names.map { "\"\($0)\"" }.joined(separator: ", ") + "]\n"
