@@ -26,7 +26,7 @@ package struct RequestFieldRules: Sendable {
             sendsExpect: Bool,
             trace: TraceFields = .pass,
             replacesDestination: Bool = false,
-            strippedKeys: APIKeyFields = []
+            strippedKeys: APIKeyFields = .none
         ) {
             self.stripsAuthorization = stripsAuthorization
             self.sendsExpect = sendsExpect
@@ -193,6 +193,9 @@ package struct APIKeyFields: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
 
     package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// An empty array literal costs every request 700 instructions in modules other than this one.
+    package static var none: APIKeyFields { APIKeyFields(rawValue: 0) }
 
     private static let names: [StaticString] = ["x-api-key", "api-key", "x-goog-api-key", "private-token"]
 

@@ -15,7 +15,7 @@ package struct ClientAuthenticator: Sendable {
         /// The token stood in `Authorization`, which must not reach the upstream.
         fileprivate(set) var usesAuthorization = false
         /// The token of a program stood in these fields, which must not reach the upstream.
-        fileprivate(set) var usedKeys: APIKeyFields = []
+        fileprivate(set) var usedKeys: APIKeyFields = .none
 
         /// Something proves this client.
         fileprivate mutating func prove(_ name: String) {
@@ -45,7 +45,7 @@ package struct ClientAuthenticator: Sendable {
             isContradictory = false
             hasPresentedToken = true
             usesAuthorization = false
-            usedKeys = []
+            usedKeys = .none
         }
     }
 

@@ -11,7 +11,7 @@ struct RequestWriter: ~Copyable {
     /// The client used `Authorization` to authenticate to the gateway.
     let stripsAuthorization: Bool
     /// The client used these to authenticate to the gateway.
-    var strippedKeys: APIKeyFields = []
+    var strippedKeys: APIKeyFields = .none
     /// The upstream is asked before content is sent.
     var sendsExpect = true
     /// What tells where the request came from, where the route wants that told.
