@@ -267,3 +267,41 @@ def test_apache(short_folder, start, directives):
         assert "last_rejected_at" not in known(gateway)
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("directives", [[], ["AuthDigestNcCheck On"]], ids=["plain", "ordered"])
+def test_apache_with_two_realms(short_folder, start, directives):
+    log = [f"LogFormat \"%s %U\" short\nCustomLog {short_folder}/apache/access short"]
+    server = apache(
+        short_folder / "apache",
+        "me",
+        PASSWORD,
+        {"/": "", "/other": ""},
+        more=log,
+        digest=directives,
+        realms=["/other"],
+    )
+    try:
+        (server.folder / "other").mkdir()
+        for page in ("page", "other/page"):
+            (server.folder / page).write_text("hello")
+        gateway = start(server.url)
+
+        def refused():
+            lines = (server.folder / "access").read_text().splitlines()
+            return [line for line in lines if line.startswith("401")]
+
+        paths = ["/page", "/other/page"]
+        assert [get(gateway, path).text for path in paths * 3] == ["hello"] * 6
+        # Counts that have to be in order are begun anew, because Apache keeps one for both realms.
+        before = refused()
+        assert directives or before == ["401 /page", "401 /other/page"]
+        assert [get(gateway, path).text for path in paths * 5] == ["hello"] * 10
+        assert refused() == before, "requests to both realms are signed at once"
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda number: get(gateway, paths[number % 2]), range(120)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert directives or refused() == before
+        assert "last_rejected_at" not in known(gateway)
+    finally:
+        server.stop()

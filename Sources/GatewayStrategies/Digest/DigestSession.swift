@@ -54,6 +54,7 @@ struct DigestSession: SigningSession {
         self.nonce = nonce
     }
 
+    var realm: String { challenge.realm }
     var isStale: Bool { challenge.isStale }
 
     func sign(_ request: SignableRequest, number: UInt32) -> RequestSignature {
