@@ -35,14 +35,14 @@ struct DigestSession: SigningSession {
     private let clientNonce: String
 
     /// - Parameter clientNonce: Random, of characters that need no quoting.
-    init(_ challenge: DigestChallenge, username: String, password: Secret, clientNonce: String) {
+    init(_ challenge: DigestChallenge, _ account: UserAccount, clientNonce: String) {
         self.challenge = challenge
         self.clientNonce = clientNonce
         nonce = challenge.nonce
-        self.username = Self.username(username, for: challenge)
+        username = Self.username(account.username, for: challenge)
         let algorithm = challenge.algorithm
-        passwordHash = password.withValue { password in
-            let hash = algorithm.hash(username, challenge.realm, password)
+        passwordHash = account.password.withValue { password in
+            let hash = algorithm.hash(account.username, challenge.realm, password)
             return Secret(challenge.isSession ? algorithm.hash(hash, challenge.nonce, clientNonce) : hash)
         }
     }
