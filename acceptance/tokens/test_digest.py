@@ -52,7 +52,7 @@ def known(gateway):
 
 # The signature
 
-ALGORITHMS = ["MD5", "SHA-256", "SHA-512-256", "MD5-sess", "SHA-256-sess", None]
+ALGORITHMS = ["MD5", "SHA-256", "SHA-512-256", "MD5-sess", "SHA-256-sess", "SHA-512-256-sess", None]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
