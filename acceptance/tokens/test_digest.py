@@ -1,8 +1,10 @@
-"""`digest` (RFC 7616), judged by a server of the tests, by Apache, and by the clients curl and requests, which the server takes, too."""
+"""`digest` (RFC 7616), judged by a server of the tests, by Apache, and by the clients curl, libcurl and requests, which the server takes, too."""
 
 import concurrent.futures
+import io
 import subprocess
 
+import pycurl
 import pytest
 import requests
 from harness.apache import apache
@@ -84,6 +86,26 @@ def test_the_server_takes_other_clients(make_server, algorithm):
     command = ["curl", "--silent", "--fail", "--digest", "--user", f"me:{PASSWORD}", f"{server.url}/x?y"]
     assert subprocess.run(command, capture_output=True, timeout=20, check=True).stdout == b"GET /x?y "
     assert (server.accepted, server.wrong) == (2, 0)
+
+
+@pytest.mark.parametrize("algorithm", ["SHA-256", "SHA-512-256", "SHA-512-256-sess"])
+def test_the_server_takes_a_new_libcurl(make_server, algorithm):
+    """Older ones, and other clients, do not know SHA-512-256, and the example of RFC 7616 was computed with another function (erratum 4897)."""
+    server = make_server(algorithm)
+    body = io.BytesIO()
+    curl = pycurl.Curl()
+    options = {
+        pycurl.URL: f"{server.url}/x?y",
+        pycurl.HTTPAUTH: pycurl.HTTPAUTH_DIGEST,
+        pycurl.USERPWD: f"me:{PASSWORD}",
+        pycurl.WRITEDATA: body,
+        pycurl.TIMEOUT: 20,
+    }
+    for option, value in options.items():
+        curl.setopt(option, value)
+    curl.perform()
+    curl.close()
+    assert body.getvalue() == b"GET /x?y " and (server.accepted, server.wrong) == (1, 0)
 
 
 def test_what_clients_send_is_replaced(make_server, start):

@@ -5,8 +5,8 @@ import GatewayTokens
 
 /// The hash functions of Digest (RFC 7616 section 3.2), strongest first.
 enum DigestAlgorithm: String, CaseIterable, Sendable {
-    /// That of FIPS 180-4, with initial values of its own. The example of RFC 7616 section 3.9.2 was computed with a
-    /// truncated SHA-512 instead (erratum 4897).
+    /// That of FIPS 180-4, with initial values of its own, as libcurl and OpenSSL compute it. The example of RFC 7616
+    /// section 3.9.2 was computed with a truncated SHA-512 instead (erratum 4897).
     case sha512256 = "SHA-512-256"
     case sha256 = "SHA-256"
     case md5 = "MD5"
