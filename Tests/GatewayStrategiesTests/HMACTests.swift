@@ -172,7 +172,7 @@ struct HMACExampleTests {
             "inner_message": """
             {{method}}
             {{path}}
-            {{query.encoded}}
+            {{query}}
             content-type:{{header.content-type.lower}}
             host:{{host}}
 
