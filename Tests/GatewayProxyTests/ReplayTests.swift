@@ -345,6 +345,7 @@ private struct SampleSigner: ChallengeSigner {
 
 private struct SampleSession: SigningSession {
     let nonce: String
+    let realm = "sample"
     let isStale = false
 
     func sign(_ request: SignableRequest, number: UInt32) -> RequestSignature {

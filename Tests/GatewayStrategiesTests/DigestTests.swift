@@ -15,14 +15,10 @@ struct DigestTests {
         algorithms: [DigestAlgorithm] = DigestAlgorithm.allCases,
         clientNonce: String = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ"
     ) -> DigestSession? {
-        let account = DigestAccount(
-            username: username,
-            password: Secret(password),
-            realm: realm,
-            algorithms: algorithms
-        )
+        let account = UserAccount(username: username, password: Secret(password))
+        let signer = DigestSigner(account: account, realm: realm, algorithms: algorithms)
         let challenges = AuthChallenge.list(Array(challenge.utf8))
-        return account.session(answering: challenges, clientNonce: clientNonce) as? DigestSession
+        return signer.session(answering: challenges, clientNonce: clientNonce) as? DigestSession
     }
 
     private static func parameters(
@@ -239,8 +235,8 @@ struct DigestTests {
         guard case .signed(.afterChallenge(let signer)) = strategy.behavior else { throw WrongKind() }
         #expect(signer.ownedFields == ["Authorization", "Authentication-Info"])
         #expect(strategy.injectedSecret?.key == "password" && strategy.injectedSecret?.secret.text == "p")
-        let account = try #require(signer as? DigestAccount)
-        #expect(account.username == "u" && account.realm == nil && account.algorithms == DigestAlgorithm.allCases)
+        let own = try #require(signer as? DigestSigner)
+        #expect(own.account.username == "u" && own.realm == nil && own.algorithms == DigestAlgorithm.allCases)
     }
 
     @Test func mistakesAreNamed() throws {

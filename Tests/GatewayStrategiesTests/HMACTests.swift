@@ -100,6 +100,177 @@ struct HMACExampleTests {
         )
     }
 
+    /// Signature version 5, with what the package duo_hmac 0.1.0 of Duo computes.
+    @Test(arguments: [
+        (
+            "GET", "/admin/v1/users", "username=root&realname=First+Last", "",
+            "ZmVmN2IzZGI0MTM2MDZjZDg4ZTkwM2FlMzAzZGY0NTA0MTIyYmY3MTQ3NGM2ZDUyYTQ1OTQzNzc1ZjNkYTU1Y2E3YzE0MTBl"
+                + "M2ZkZTBiYTgxMTAxZTUxZDUzMzQwNTEzNjE4MTljMTVlZDQ1OGE2NzI4ZWZhNzVkODc2NzQ1ZDY="
+        ),
+        (
+            "POST", "/accounts/v1/account/list", nil, #"{"realname":"First Last","username":"root"}"#,
+            "M2Q5YmYzZTJjMDM1NDBjYWU1MmFhZmM1OTgzZTYyOThiNmViOTRiY2Q2MmE4NzUwMGIxZjI5NjcxMDg3MWQwNGRkNDM5ZTZh"
+                + "ZmQ0YTRhMjZkYmJmMzdjMWZkZTliNjMxYTgzMDI4YmEzNDhmZDQxZWYyODk4OWI5MzlmZmZiOWI="
+        ),
+    ])
+    func duoWithJSON(
+        _ method: String,
+        _ path: String,
+        _ query: String?,
+        _ body: String,
+        _ password: String
+    ) throws {
+        let signer = try hmacSigner([
+            "algorithm": "sha512", "key": "Zh5eGmUq9zpfQnyUIu5OL9iWoMMv5ZNmk3zLJ4Ep",
+            "inner_message": "x-duo-date\0{{time.rfc2822}}",
+            "message": """
+            {{time.rfc2822}}
+            {{method}}
+            {{host}}
+            {{path}}
+            {{query.encoded}}
+            {{body.sha512}}
+            {{inner_message.sha512}}
+            """,
+            "apply": [["header": "X-Duo-Date", "value": "{{time.rfc2822}}"], ["basic": "DIWJ8X6AEYOR5OMC6TQ1"]],
+        ])
+        var request = Sample(method, path, query, body: body, at: 1_345_570_158_000)
+        request.host = "api-xxxxxxxx.duosecurity.com"
+        #expect(
+            try request.signed(by: signer) == [
+                "X-Duo-Date: Tue, 21 Aug 2012 17:29:18 -0000",
+                "Authorization: Basic RElXSjhYNkFFWU9SNU9NQzZUUTE6\(password)",
+            ]
+        )
+    }
+
+    /// https://docs.kraken.com/api/docs/guides/spot-rest-auth
+    @Test func kraken() throws {
+        let signer = try hmacSigner([
+            "algorithm": "sha512",
+            "key": "kQH5HW/8p1uGOVjbgWA7FunAmGO8lsSUXNsu3eow76sz84Q18fWxnyRzBHCd3pd5nE9qa99HAZtuZuj6F1huXg==",
+            "key_encoding": "base64", "key_id": "example", "inner_message": "{{parameter.nonce}}{{body}}",
+            "message": "{{path}}{{inner_message.sha256.bytes}}", "encoding": "base64",
+            "apply": [["header": "API-Key", "value": "{{key_id}}"], ["header": "API-Sign"]],
+        ])
+        let body = "nonce=1616492376594&ordertype=limit&pair=XBTUSD&price=37500&type=buy&volume=1.25"
+        var request = Sample("POST", "/0/private/AddOrder", body: body, at: 0)
+        request.fields = [("content-type", "application/x-www-form-urlencoded")]
+        #expect(
+            try request.signed(by: signer) == [
+                "API-Key: example",
+                "API-Sign: 4/dpxb3iT4tp/ZCVEwSnEsLxx0bqyhLpdfOpc6fn7OR8+UClSV5n9E6aSS8MPtnRfp32bAb0nmbRn6H8ndwLUQ==",
+            ]
+        )
+    }
+
+    /// https://www.tencentcloud.com/document/product/267/37447
+    @Test func tencentCloud() throws {
+        let signer = try hmacSigner([
+            "key": "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "key_prefix": "TC3",
+            "key_chain": ["{{time.date}}", "cvm", "tc3_request"], "key_id": "AKIDz8krbsJ5yKBZQpn74WFkmLPx3EXAMPLE",
+            "inner_message": """
+            {{method}}
+            {{path}}
+            {{query}}
+            content-type:{{header.content-type.lower}}
+            host:{{host}}
+
+            content-type;host
+            {{body.sha256}}
+            """,
+            "message": """
+            TC3-HMAC-SHA256
+            {{time}}
+            {{time.date}}/cvm/tc3_request
+            {{inner_message.sha256}}
+            """,
+            "apply": [
+                ["header": "X-TC-Timestamp", "value": "{{time}}"],
+                [
+                    "header": "Authorization", "scheme": "TC3-HMAC-SHA256",
+                    "value":
+                        "Credential={{key_id}}/{{time.date}}/cvm/tc3_request, SignedHeaders=content-type;host, Signature={{signature}}",
+                ],
+            ],
+        ])
+        let body = #"{"Limit": 1, "Filters": [{"Values": ["\u672a\u547d\u540d"], "Name": "instance-name"}]}"#
+        var request = Sample("POST", "/", body: body, at: 1_551_113_065_000)
+        request.host = "cvm.tencentcloudapi.com"
+        request.fields = [("content-type", "application/json; charset=UTF-8")]
+        #expect(
+            try request.signed(by: signer) == [
+                "X-TC-Timestamp: 1551113065",
+                "Authorization: TC3-HMAC-SHA256 Credential=AKIDz8krbsJ5yKBZQpn74WFkmLPx3EXAMPLE/2019-02-25/cvm/tc3_request, "
+                    + "SignedHeaders=content-type;host, "
+                    + "Signature=72e494ea809ad7a8c8f7a4507b9bddcbaa8e581f516e8da2f66e2c5a96525168",
+            ]
+        )
+    }
+
+    /// https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-and-signature
+    @Test func alibabaCloud() throws {
+        let names = "host;x-acs-action;x-acs-content-sha256;x-acs-date;x-acs-signature-nonce;x-acs-version"
+        let credential = "Credential={{key_id}},SignedHeaders=\(names),Signature={{signature}}"
+        let canonical = """
+            {{method}}
+            {{path}}
+            {{query.encoded}}
+            host:{{host}}
+            x-acs-action:{{header.x-acs-action}}
+            x-acs-content-sha256:{{body.sha256}}
+            x-acs-date:{{time.iso}}
+            x-acs-signature-nonce:{{nonce}}
+            x-acs-version:{{header.x-acs-version}}
+
+            \(names)
+            {{body.sha256}}
+            """
+        let signer = try hmacSigner([
+            "key": "YourAccessKeySecret", "key_id": "YourAccessKeyId", "inner_message": "\(canonical)",
+            "message": "ACS3-HMAC-SHA256\n{{inner_message.sha256}}",
+            "apply": [
+                ["header": "x-acs-content-sha256", "value": "{{body.sha256}}"],
+                ["header": "x-acs-date", "value": "{{time.iso}}"],
+                ["header": "x-acs-signature-nonce", "value": "{{nonce}}"],
+                ["header": "Authorization", "scheme": "ACS3-HMAC-SHA256", "value": "\(credential)"],
+            ],
+        ])
+        let query = "RegionId=cn-shanghai&ImageId=win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd"
+        var request = Sample("POST", "/", query, at: 1_698_315_752_000)
+        request.host = "ecs.cn-shanghai.aliyuncs.com"
+        request.fields = [("x-acs-action", "RunInstances"), ("x-acs-version", "2014-05-26")]
+        #expect(
+            try request.signed(by: signer, nonce: "3156853299f313e23d1673dc12e1703d").last
+                == "Authorization: ACS3-HMAC-SHA256 Credential=YourAccessKeyId,SignedHeaders=\(names),"
+                + "Signature=06563a9e1b43f5dfe96b81484da74bceab24a1d853912eee15083a6f0f3283c0"
+        )
+    }
+
+    /// OAuth 1.0: RFC 5849 section 1.2, the request for a photo.
+    @Test func oauth1() throws {
+        let signer = try hmacSigner([
+            "algorithm": "sha1", "key": "kd94hf93k423kf44&pfkkdhi9sl3r4s00", "key_id": "dpf43f3p2l4k3l03",
+            "message": "{{method}}&http%3A%2F%2F{{host}}{{path.percent}}&{{parameters.percent}}", "encoding": "base64",
+            "apply": [
+                ["query": "oauth_consumer_key", "value": "{{key_id}}"],
+                ["query": "oauth_token", "value": "nnch734d00sl2jdk"],
+                ["query": "oauth_signature_method", "value": "HMAC-SHA1"],
+                ["query": "oauth_timestamp", "value": "{{time}}"], ["query": "oauth_nonce", "value": "{{nonce}}"],
+                ["query": "oauth_signature"],
+            ],
+        ])
+        var request = Sample("GET", "/photos", "file=vacation.jpg&size=original", at: 137_131_202_000)
+        request.host = "photos.example.net"
+        #expect(
+            try request.signed(by: signer, nonce: "chapoH") == [
+                "?file=vacation.jpg&size=original&oauth_consumer_key=dpf43f3p2l4k3l03&oauth_token=nnch734d00sl2jdk"
+                    + "&oauth_signature_method=HMAC-SHA1&oauth_timestamp=137131202&oauth_nonce=chapoH"
+                    + "&oauth_signature=MdpQcU8iPSUjWoN%2FUDMsK2sui9I%3D"
+            ]
+        )
+    }
+
     /// https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, with the values of its libraries'
     /// tests.
     @Test func standardWebhooks() throws {
@@ -241,6 +412,7 @@ struct HMACTests {
             query: request.request.query ?? [],
             fields: [Injection.Field(name: "X-Ours", value: Secret("ours"))],
             body: Array(request.body.utf8),
+            innerMessage: Array("body".utf8),
             nonce: "n",
             keyID: "id",
             lifetime: .seconds(90)
@@ -257,11 +429,18 @@ struct HMACTests {
         ("{{body.sha1.base64}}", "Agg/RXngimEkJcDBoX7ket14O5Q="),
         ("{{time}} {{time.ms}} {{time.iso}} {{time.iso_ms}}", "1 1500 1970-01-01T00:00:01Z 1970-01-01T00:00:01.500Z"),
         ("{{time.http}} {{expires}}", "Thu, 01 Jan 1970 00:00:01 GMT 91"), ("{{nonce}} {{key_id}}", "n id"),
-        ("{{expires.rfc2822}}", "Thu, 01 Jan 1970 00:01:31 -0000"),
+        ("{{expires.rfc2822}}", "Thu, 01 Jan 1970 00:01:31 -0000"), ("{{time.date}}", "1970-01-01"),
+        ("{{path.percent}} {{query.encoded}}", "%2Fa%252Fb a=&a=%20&b=1&b=2"),
+        ("{{parameters.percent}}", "a%3D%26a%3D%2520%26b%3D1%26b%3D2"),
+        ("[{{parameter.b}}{{parameter.a}}{{parameter.c}}]", "[2 ]"), ("{{header.x-case.lower}}", "mixed \u{C4}"),
+        ("{{inner_message.md5}}", "841a2d689ad86bd1611447453c22c6fc"),
+        ("{{inner_message.sha1.base64}}", "Agg/RXngimEkJcDBoX7ket14O5Q="),
     ])
     func whatAMessageIsMadeOf(_ template: String, _ expected: String) throws {
         var request = Sample("PATCH", "/a%2Fb", "b=2&a=%20&b=1&a", body: "body", at: 1500)
-        request.fields = [("x-two", "1"), ("x-ours", "theirs"), ("x-two", "2"), ("x-set", "theirs")]
+        request.fields = [
+            ("x-two", "1"), ("x-ours", "theirs"), ("x-two", "2"), ("x-set", "theirs"), ("x-case", "MiXed \u{C4}"),
+        ]
         request.hidden = [("x-gone", "secret")]
         request.added = [Injection.Field(name: "X-Set", value: Secret("set"))]
         #expect(try message(template, of: request) == expected)
@@ -273,6 +452,25 @@ struct HMACTests {
         #expect(
             try message("{{body.sha256}}", of: request)
                 == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        )
+    }
+
+    @Test func aParameterIsOfTheQueryOrOfAForm() throws {
+        var request = Sample("POST", "/", "a%62=1+2&ab=3", body: "ab=4&c=%7E", at: 0)
+        #expect(try message("[{{parameter.ab}}][{{parameter.c}}]", of: request) == "[1 2][]")
+        request.fields = [("content-type", "application/x-www-form-urlencoded")]
+        #expect(try message("[{{parameter.ab}}][{{parameter.c}}]", of: request) == "[1 2][~]")
+        #expect(try message("[{{query.encoded}}]", of: request) == "[ab=1%202&ab=3]", "without the form")
+    }
+
+    @Test func theBytesOfADigestCanBeSigned() throws {
+        let signer = try hmacSigner(
+            Self.block([("inner_message", "{{path}}"), ("message", "{{inner_message.sha256.bytes}}")])
+        )
+        // What Python's hmac and hashlib compute.
+        #expect(
+            try Sample("GET", "/a", at: 0).signed(by: signer)
+                == ["X-Signature: b62af35237ace6db68d95b346806a105f1edd6838df5c4a4c511ac12c6e5e695"]
         )
     }
 
@@ -294,7 +492,16 @@ struct HMACTests {
         #expect(try demand("{{body}}", body: "") == .head)
         #expect(try demand("{{parameters}}") == .head)
         #expect(try demand("{{parameters}}", form) == .wholeBody)
-        #expect(try demand("{{query.sorted}}", form) == .head)
+        #expect(try demand("{{query.sorted}}{{query.encoded}}", form) == .head)
+        #expect(try demand("{{parameter.a}}") == .head)
+        #expect(try demand("{{parameter.a}}", form) == .wholeBody)
+        #expect(try demand("{{parameters.percent}}", form) == .wholeBody)
+        for (inner, expected) in [("{{path}}", SigningDemand.head), ("{{body.md5.bytes}}", .wholeBody)] {
+            let signer = try hmacSigner(
+                Self.block([("inner_message", "\(inner)"), ("message", "{{inner_message.md5}}")])
+            )
+            #expect(signer.demand(of: Sample("POST", "/", body: "b", at: 0).request) == expected)
+        }
     }
 
     @Test func aDigestThatIsSentNeedsTheBodyToo() throws {
@@ -353,7 +560,7 @@ struct HMACTests {
     @Test(
         arguments: [
             ("algorithm", "sha512"), ("key", "x"), ("key_encoding", "hex"), ("message", "{{method}}"),
-            ("encoding", "base64"),
+            ("encoding", "base64"), ("key_prefix", "x"), ("key_chain", ["a", "b"]), ("key_chain", ["{{time}}"]),
             ("apply", ["header": "X-Other"]), ("apply", ["header": "X-Signature", "value": "a{{signature}}"]),
         ] as [(String, FixtureNode)]
     )
@@ -413,6 +620,36 @@ struct HMACTests {
         )
         #expect(try problems([("key_id", "a")]) == ["key_id: is not used: put {{key_id}} into message or apply"])
         #expect(try problems([("message", "{{key_id}}")]) == ["missing key \"key_id\""])
+        #expect(try problems([("message", "{{inner_message.md5}}")]) == ["missing key \"inner_message\""])
+        #expect(
+            try problems([("inner_message", "{{path}}")])
+                == ["inner_message: is not used: put its digest into message, such as {{inner_message.sha256}}"]
+        )
+        let digest: (String, FixtureNode?) = ("message", "{{inner_message.md5}}")
+        #expect(
+            try problems([digest, ("inner_message", "{{inner_message.md5}}")]).first?
+                .hasPrefix("inner_message: nothing is named \"{{inner_message.md5}}\"") == true
+        )
+        #expect(
+            try problems([digest, ("inner_message", "{{header.host.lower}}")])
+                == ["inner_message: contains {{header.host.lower}}: use {{host}}"]
+        )
+        #expect(try problems([digest, ("inner_message", "{{key_id}}")]) == ["missing key \"key_id\""])
+        #expect(
+            try problems([("key_chain", [])]) == ["key_chain: is empty: name the strings to sign, or leave it out"]
+        )
+        #expect(
+            try problems([("key_chain", ["{{body}}"])]).first?.hasPrefix("key_chain: nothing is named \"{{body}}\"")
+                == true
+        )
+        #expect(
+            try problems([("key", "ab"), ("key_prefix", "TC3"), ("key_encoding", "hex")])
+                == ["key_prefix: cannot be combined with key_encoding: hex"]
+        )
+        #expect(
+            try problems([("apply", ["header": "A", "value": "{{signature}}{{body.md5.bytes}}"])]).count == 1,
+            "they do not fit into a header field"
+        )
     }
 }
 
@@ -457,8 +694,8 @@ private struct Sample {
     }
 
     /// The fields and the query that are sent.
-    func signed(by signer: HMACSigner) throws -> [String] {
-        let signature = try signer.sign(request, Array(body.utf8).span, nonce: "example").get()
+    func signed(by signer: HMACSigner, nonce: String = "example") throws -> [String] {
+        let signature = try signer.sign(request, Array(body.utf8).span, nonce: nonce).get()
         return signature.fields.map { "\($0.name): \($0.value.text)" }
             + (signature.query.map { ["?\(String(decoding: $0, as: UTF8.self))"] } ?? [])
     }

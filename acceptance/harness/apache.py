@@ -10,8 +10,11 @@ from .debian import Server
 MODULES = ("mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "dav")
 
 
-def apache(folder, user, password, locations, modules=(), more=(), certificate=None, key=None, digest=None):
-    """`locations` are the directives of each location, by its path; `more` are those of the server; `digest` are those of mod_auth_digest."""
+def apache(folder, user, password, locations, modules=(), more=(), certificate=None, key=None, digest=None, realms=()):
+    """`locations` are the directives of each location, by its path; `more` are those of the server; `digest` are those of mod_auth_digest.
+
+    `realms` are the paths of locations whose realm is their path, in place of `test`.
+    """
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     port = processes.free_port()
@@ -19,11 +22,12 @@ def apache(folder, user, password, locations, modules=(), more=(), certificate=N
     (folder / "users").write_text(f"{user}:{{SHA}}{sha}\n", encoding="ascii")
     secure = f"SSLEngine on\nSSLCertificateFile {certificate}\nSSLCertificateKeyFile {key}" if certificate else ""
     loaded = (*MODULES, *modules, *(("ssl",) if certificate else ()), *(("auth_digest",) if digest is not None else ()))
-    guard = f"AuthType Basic\nAuthName test\nAuthBasicProvider file\nAuthUserFile {folder}/users\nRequire valid-user"
+    guard = f"AuthType Basic\nAuthBasicProvider file\nAuthUserFile {folder}/users\nRequire valid-user"
     if digest is not None:
-        hashed = hashlib.md5(f"{user}:test:{password}".encode(), usedforsecurity=False).hexdigest()
-        (folder / "digests").write_text(f"{user}:test:{hashed}\n", encoding="ascii")
-        guard = f"AuthType Digest\nAuthName test\nAuthDigestProvider file\nAuthUserFile {folder}/digests\nRequire valid-user"
+        hashes = {realm: hashlib.md5(f"{user}:{realm}:{password}".encode(), usedforsecurity=False) for realm in ("test", *realms)}
+        lines = [f"{user}:{realm}:{hashed.hexdigest()}\n" for realm, hashed in hashes.items()]
+        (folder / "digests").write_text("".join(lines), encoding="ascii")
+        guard = f"AuthType Digest\nAuthDigestProvider file\nAuthUserFile {folder}/digests\nRequire valid-user"
         guard = "\n".join([guard, *digest])
     (folder / "apache.conf").write_text(
         "\n".join(
@@ -42,7 +46,10 @@ def apache(folder, user, password, locations, modules=(), more=(), certificate=N
                 "Group nogroup",
                 secure,
                 *more,
-                *(f"<Location {path}>\n{directives}\n{guard}\n</Location>" for path, directives in locations.items()),
+                *(
+                    f"<Location {path}>\nAuthName {path if path in realms else 'test'}\n{directives}\n{guard}\n</Location>"
+                    for path, directives in locations.items()
+                ),
             ]
         )
         + "\n",

@@ -192,8 +192,9 @@ class Comparison:
             self.equal(what, expected, found)
 
     def password(self, what, expected, found, fields):
-        """A signature as the password of a user. In the message, names in braces stand for fields."""
-        message = expected["message"].format(**fields).encode()
+        """A signature as the password of a user. In the message, names in braces stand for fields, and `inner` for a digest."""
+        inner = hashlib.new(expected["hmac"], expected.get("inner", "").format(**fields).encode()).hexdigest()
+        message = expected["message"].format(**fields, inner=inner).encode()
         password = hmac.new(expected["key"].encode(), message, expected["hmac"]).hexdigest()
         self.equal(what, "Basic " + base64.b64encode(f"{expected['user']}:{password}".encode()).decode(), found)
 

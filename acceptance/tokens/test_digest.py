@@ -1,8 +1,10 @@
-"""`digest` (RFC 7616), judged by a server of the tests, by Apache, and by the clients curl and requests, which the server takes, too."""
+"""`digest` (RFC 7616), judged by a server of the tests, by Apache, and by the clients curl, libcurl and requests, which the server takes, too."""
 
 import concurrent.futures
+import io
 import subprocess
 
+import pycurl
 import pytest
 import requests
 from harness.apache import apache
@@ -52,7 +54,7 @@ def known(gateway):
 
 # The signature
 
-ALGORITHMS = ["MD5", "SHA-256", "SHA-512-256", "MD5-sess", "SHA-256-sess", None]
+ALGORITHMS = ["MD5", "SHA-256", "SHA-512-256", "MD5-sess", "SHA-256-sess", "SHA-512-256-sess", None]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -84,6 +86,26 @@ def test_the_server_takes_other_clients(make_server, algorithm):
     command = ["curl", "--silent", "--fail", "--digest", "--user", f"me:{PASSWORD}", f"{server.url}/x?y"]
     assert subprocess.run(command, capture_output=True, timeout=20, check=True).stdout == b"GET /x?y "
     assert (server.accepted, server.wrong) == (2, 0)
+
+
+@pytest.mark.parametrize("algorithm", ["SHA-256", "SHA-512-256", "SHA-512-256-sess"])
+def test_the_server_takes_a_new_libcurl(make_server, algorithm):
+    """Older ones, and other clients, do not know SHA-512-256, and the example of RFC 7616 was computed with another function (erratum 4897)."""
+    server = make_server(algorithm)
+    body = io.BytesIO()
+    curl = pycurl.Curl()
+    options = {
+        pycurl.URL: f"{server.url}/x?y",
+        pycurl.HTTPAUTH: pycurl.HTTPAUTH_DIGEST,
+        pycurl.USERPWD: f"me:{PASSWORD}",
+        pycurl.WRITEDATA: body,
+        pycurl.TIMEOUT: 20,
+    }
+    for option, value in options.items():
+        curl.setopt(option, value)
+    curl.perform()
+    curl.close()
+    assert body.getvalue() == b"GET /x?y " and (server.accepted, server.wrong) == (1, 0)
 
 
 def test_what_clients_send_is_replaced(make_server, start):
@@ -264,6 +286,44 @@ def test_apache(short_folder, start, directives):
         wait_until(lambda: get(gateway, "/page").text == "hello", 5, "the next nonce is taken")
         errors = (server.folder / "errors").read_text()
         assert "password mismatch" not in errors, errors
+        assert "last_rejected_at" not in known(gateway)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("directives", [[], ["AuthDigestNcCheck On"]], ids=["plain", "ordered"])
+def test_apache_with_two_realms(short_folder, start, directives):
+    log = [f"LogFormat \"%s %U\" short\nCustomLog {short_folder}/apache/access short"]
+    server = apache(
+        short_folder / "apache",
+        "me",
+        PASSWORD,
+        {"/": "", "/other": ""},
+        more=log,
+        digest=directives,
+        realms=["/other"],
+    )
+    try:
+        (server.folder / "other").mkdir()
+        for page in ("page", "other/page"):
+            (server.folder / page).write_text("hello")
+        gateway = start(server.url)
+
+        def refused():
+            lines = (server.folder / "access").read_text().splitlines()
+            return [line for line in lines if line.startswith("401")]
+
+        paths = ["/page", "/other/page"]
+        assert [get(gateway, path).text for path in paths * 3] == ["hello"] * 6
+        # Counts that have to be in order are begun anew, because Apache keeps one for both realms.
+        before = refused()
+        assert directives or before == ["401 /page", "401 /other/page"]
+        assert [get(gateway, path).text for path in paths * 5] == ["hello"] * 10
+        assert refused() == before, "requests to both realms are signed at once"
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda number: get(gateway, paths[number % 2]), range(120)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert directives or refused() == before
         assert "last_rejected_at" not in known(gateway)
     finally:
         server.stop()

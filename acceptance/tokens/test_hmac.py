@@ -45,6 +45,17 @@ PASSWORD = {
     "apply": [{"header": "Date", "value": "{{time.rfc2822}}"}, {"basic": "me"}],
 }
 
+#: As Tencent Cloud does it (TC3): a key of the day, and the digest of a canonical request in the message.
+DERIVED = {
+    "strategy": "hmac",
+    "key": {"env": "API_SECRET"},
+    "key_prefix": "TC3",
+    "key_chain": ["{{time.date}}", "cvm", "tc3_request"],
+    "inner_message": "{{method}}\n{{path}}\n{{query.encoded}}\nx-action:{{header.x-action.lower}}\n{{body.sha256}}",
+    "message": "{{time}}\n{{time.date}}/cvm/tc3_request\n{{inner_message.sha256}}",
+    "apply": [{"header": "Timestamp", "value": "{{time}}"}, {"header": "Sign"}],
+}
+
 
 def code(message, algorithm):
     return hmac.new(KEY.encode(), message, algorithm)
@@ -95,6 +106,22 @@ def by_password(api, request):
     message = "\n".join([request.value("date"), request.method, request.value("host"), path, parameters])
     password = code(message.encode(), "sha1").hexdigest()
     return request.value("authorization") == "Basic " + base64.b64encode(f"me:{password}".encode()).decode()
+
+
+def by_derived_key(api, request):
+    path, _, query = request.target.partition("?")
+    pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
+    parameters = "&".join(sorted("=".join(urllib.parse.quote(part, "~") for part in pair) for pair in pairs))
+    action = (request.value("x-action") or "").lower()
+    inner = "\n".join([request.method, path, parameters, f"x-action:{action}", hashlib.sha256(request.body).hexdigest()])
+    moment = request.value("timestamp")
+    day = time.strftime("%Y-%m-%d", time.gmtime(int(moment)))
+    key = f"TC3{KEY}".encode()
+    for step in (day, "cvm", "tc3_request"):
+        key = hmac.digest(key, step.encode(), "sha256")
+    message = f"{moment}\n{day}/cvm/tc3_request\n{hashlib.sha256(inner.encode()).hexdigest()}"
+    expected = hmac.new(key, message.encode(), "sha256").hexdigest()
+    return request.value("sign") == expected and api.is_now(int(moment))
 
 
 @pytest.fixture
@@ -229,6 +256,12 @@ def test_a_locked_key_signs_nothing(make_api, start, send):
     assert send(gateway, "/api/x") == 503 and send(gateway, "/api/x", "POST", b"body") == 503
     assert api.origin.requests == []
     assert gateway.run("token", "unlock", "me").returncode == 0
+    assert send(gateway, "/api/x", "POST", b"body") == 200
+
+
+def test_a_derived_key_signs_the_digest_of_an_inner_message(make_api, start, send):
+    gateway = start(make_api(by_derived_key), DERIVED)
+    assert send(gateway, "/api/x?b=2&a=%7e+", x_action="DescribeInstances") == 200
     assert send(gateway, "/api/x", "POST", b"body") == 200
 
 

@@ -13,7 +13,7 @@ extension ConfigFields {
         return (scalar, node.span)
     }
 
-    /// - Parameter allowsLineBreaks: Whether it may have several lines, and tabs.
+    /// - Parameter allowsLineBreaks: Whether it may have several lines, tabs, and NUL, which some APIs separate parts with.
     package func string(_ key: String, allowsLineBreaks: Bool = false) -> String? {
         context.recorder?.note(.string, for: key, of: path)
         guard let text = text(key) else { return nil }
@@ -22,7 +22,7 @@ extension ConfigFields {
             return nil
         }
         let isPlain = text.utf8.allSatisfy {
-            $0 >= 0x20 && $0 != 0x7F || allowsLineBreaks && [0x09, 0x0A, 0x0D].contains($0)
+            $0 >= 0x20 && $0 != 0x7F || allowsLineBreaks && [0x00, 0x09, 0x0A, 0x0D].contains($0)
         }
         guard isPlain else {
             error(key, "must not contain control characters")

@@ -414,7 +414,7 @@ final class ExchangeDriver {
             case .failure(let problem): return problem
             }
         case .afterChallenge?:
-            turn = turn ?? compiled.sessions?.take()
+            turn = turn ?? compiled.sessions?.take(for: upstreamPath)
             if case .signed(let slot)? = turn { writer.signature = slot.sign(signable(by: writer, bytes)) }
         }
         return nil
@@ -885,7 +885,8 @@ final class ExchangeDriver {
             sessions.answered(turn, isAccepted: head.status < 400, info: info.map { span.array($0.value) })
             return false
         }
-        guard let next = sessions.answer(AuthChallenge.all(in: head, span), to: turn) else { return false }
+        let challenges = AuthChallenge.all(in: head, span)
+        guard let next = sessions.answer(challenges, to: turn, for: upstreamPath) else { return false }
         self.turn = next
         return true
     }

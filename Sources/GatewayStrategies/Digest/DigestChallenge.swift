@@ -2,7 +2,7 @@ import GatewayHTTP
 
 /// A challenge of the scheme Digest that can be answered (RFC 7616 section 3.3).
 ///
-/// `domain` is not read: a challenge is answered on the route that it came from, and there for all paths.
+/// `domain` is not read: a challenge is answered on the route that it came from, and ``SigningSessions`` knows for which paths.
 struct DigestChallenge: Hashable, Sendable {
     /// What is mixed into the response beside the password.
     enum Protection: Hashable, Sendable {

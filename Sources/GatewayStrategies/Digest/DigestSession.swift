@@ -5,8 +5,8 @@ import GatewayTokens
 
 /// The hash functions of Digest (RFC 7616 section 3.2), strongest first.
 enum DigestAlgorithm: String, CaseIterable, Sendable {
-    /// That of FIPS 180-4, with initial values of its own. The example of RFC 7616 section 3.9.2 was computed with a
-    /// truncated SHA-512 instead (erratum 4897).
+    /// That of FIPS 180-4, with initial values of its own, as libcurl and OpenSSL compute it. The example of RFC 7616
+    /// section 3.9.2 was computed with a truncated SHA-512 instead (erratum 4897).
     case sha512256 = "SHA-512-256"
     case sha256 = "SHA-256"
     case md5 = "MD5"
@@ -35,14 +35,14 @@ struct DigestSession: SigningSession {
     private let clientNonce: String
 
     /// - Parameter clientNonce: Random, of characters that need no quoting.
-    init(_ challenge: DigestChallenge, username: String, password: Secret, clientNonce: String) {
+    init(_ challenge: DigestChallenge, _ account: UserAccount, clientNonce: String) {
         self.challenge = challenge
         self.clientNonce = clientNonce
         nonce = challenge.nonce
-        self.username = Self.username(username, for: challenge)
+        username = Self.username(account.username, for: challenge)
         let algorithm = challenge.algorithm
-        passwordHash = password.withValue { password in
-            let hash = algorithm.hash(username, challenge.realm, password)
+        passwordHash = account.password.withValue { password in
+            let hash = algorithm.hash(account.username, challenge.realm, password)
             return Secret(challenge.isSession ? algorithm.hash(hash, challenge.nonce, clientNonce) : hash)
         }
     }
@@ -54,6 +54,7 @@ struct DigestSession: SigningSession {
         self.nonce = nonce
     }
 
+    var realm: String { challenge.realm }
     var isStale: Bool { challenge.isStale }
 
     func sign(_ request: SignableRequest, number: UInt32) -> RequestSignature {

@@ -7,7 +7,7 @@ struct DigestStrategy: AuthStrategy {
     static let kind = "digest"
     static let otherNames = ["http_digest"]
 
-    private let account: DigestAccount
+    private let signer: DigestSigner
 
     private struct Options {
         var realm: String?
@@ -34,15 +34,8 @@ struct DigestStrategy: AuthStrategy {
         let errors = fields.context.errorCount
         var options = Self.keys.defaults
         Self.keys.read(fields, into: &options)
-        let username = fields.basicUsername("username", isRequired: true)
-        let password = fields.requiredSecret("password")
-        guard let username, let password, fields.context.errorCount == errors else { return nil }
-        account = DigestAccount(
-            username: username,
-            password: password,
-            realm: options.realm,
-            algorithms: options.algorithms
-        )
+        guard let account = UserAccount(in: fields), fields.context.errorCount == errors else { return nil }
+        signer = DigestSigner(account: account, realm: options.realm, algorithms: options.algorithms)
     }
 
     /// nil if there are none, or after a mistake.
@@ -57,21 +50,20 @@ struct DigestStrategy: AuthStrategy {
         return known
     }
 
-    var behavior: AuthBehavior { .signed(.afterChallenge(account)) }
-    var injectedSecret: (key: String, secret: Secret)? { ("password", account.password) }
+    var behavior: AuthBehavior { .signed(.afterChallenge(signer)) }
+    var injectedSecret: (key: String, secret: Secret)? { signer.account.secret }
 }
 
-/// A user name and a password, and which challenges they answer.
-struct DigestAccount: ChallengeSigner {
-    let username: String
-    let password: Secret
+/// Signs with the password of an account, and says which challenges are answered.
+struct DigestSigner: ChallengeSigner {
+    let account: UserAccount
     let realm: String?
     let algorithms: [DigestAlgorithm]
 
     var identity: GrantIdentity {
         var identity = GrantIdentity(strategy: DigestStrategy.kind, subject: nil)
-        identity.add("username", username)
-        identity.add("password", secret: password)
+        identity.add("username", account.username)
+        identity.add("password", secret: account.password)
         identity.add("realm", realm)
         identity.add("algorithms", algorithms.map(\.rawValue).joined(separator: " "))
         return identity
@@ -79,7 +71,7 @@ struct DigestAccount: ChallengeSigner {
 
     func session(answering challenges: [AuthChallenge], clientNonce: String) -> (any SigningSession)? {
         DigestChallenge.best(of: challenges, realm: realm, algorithms: algorithms).map {
-            DigestSession($0, username: username, password: password, clientNonce: clientNonce)
+            DigestSession($0, account, clientNonce: clientNonce)
         }
     }
 }

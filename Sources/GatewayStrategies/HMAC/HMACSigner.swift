@@ -58,14 +58,33 @@ struct HMACSigner: RequestSigner {
         }
     }
 
+    struct Key: Sendable {
+        private let bytes: SymmetricKey
+        private let chain: [Message]
+
+        /// - Parameter chain: Messages that are signed one after the other, each with the code of the one before it as key. The
+        ///   last code is the key of the request.
+        init(_ bytes: [UInt8], chain: [Message]) {
+            self.bytes = SymmetricKey(data: bytes)
+            self.chain = chain
+        }
+
+        func derived(by algorithm: HashAlgorithm, for input: SigningInput) -> SymmetricKey {
+            chain.reduce(bytes) { key, message in
+                SymmetricKey(data: algorithm.authenticationCode(of: message.bytes(for: input), with: key))
+            }
+        }
+    }
+
     /// What the signature is called in `apply`.
     static let signature = "signature"
 
     let identity: GrantIdentity
     let ownedFields: [String]
     private let algorithm: HashAlgorithm
-    private let key: SymmetricKey
+    private let key: Key
     private let keyID: String
+    private let innerMessage: Message?
     private let message: Message
     private let encoding: Encoding
     private let lifetime: Duration
@@ -78,8 +97,9 @@ struct HMACSigner: RequestSigner {
     init(
         identity: GrantIdentity,
         algorithm: HashAlgorithm,
-        key: [UInt8],
+        key: Key,
         keyID: String?,
+        innerMessage: Message?,
         message: Message,
         encoding: Encoding,
         lifetime: Duration,
@@ -87,17 +107,18 @@ struct HMACSigner: RequestSigner {
     ) {
         self.identity = identity
         self.algorithm = algorithm
-        self.key = SymmetricKey(data: key)
+        self.key = key
         self.keyID = keyID ?? ""
+        self.innerMessage = innerMessage
         self.message = message
         self.encoding = encoding
         self.lifetime = lifetime
         self.placement = placement
         ownedFields = placement.fieldNames
         sent = placement.names.reduce(into: [:]) { $0[$1] = SigningValue($1) }
-        let values = message.values + sent.values
+        let values = message.values + (innerMessage?.values ?? []) + sent.values
         needsBody = values.contains(where: \.isBody)
-        needsForm = values.contains(.parameters)
+        needsForm = values.contains(where: \.isForm)
     }
 
     func demand(of request: SignableRequest) -> SigningDemand {
@@ -140,6 +161,8 @@ struct HMACSigner: RequestSigner {
         input.fields = placement.injection(of: values).fields
         let unsigned = placement.parameters(of: values)
         for parameter in unsigned { Self.append(parameter, to: &input.query) }
+        if let innerMessage { input.innerMessage = innerMessage.bytes(for: input) }
+        let key = key.derived(by: algorithm, for: input)
         let code = algorithm.authenticationCode(of: message.bytes(for: input), with: key)
         values[Self.signature] = Secret(encoding.text(of: code))
         var query = input.query

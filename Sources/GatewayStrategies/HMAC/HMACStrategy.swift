@@ -16,6 +16,7 @@ struct HMACStrategy: AuthStrategy {
     private struct Options {
         var algorithm = HashAlgorithm.sha256
         var keyEncoding = KeyEncoding.text
+        var keyPrefix: String?
         var keyID: String?
         var encoding = HMACSigner.Encoding.hex
         var lifetime = Duration.seconds(60)
@@ -28,13 +29,26 @@ struct HMACStrategy: AuthStrategy {
             .means("The shared key that requests are signed with.")
         $0("key_encoding", \.keyEncoding, .choice, example: "base64")
             .means("How the bytes of the key are written. text is the string itself, in UTF-8.")
+        $0("key_prefix", \.keyPrefix, .text, example: "TC3")
+            .means("What stands before the key, if the API wants that.")
+        $0("key_chain", example: "[\"{{time.date}}\", cvm, tc3_request]")
+            .means(
+                "For a derived key: each string is signed with the signature of the one before it, and the first one with key. The "
+                    + "last signature is the key for message. A string can contain {{time}} in any of its forms."
+            )
         $0("key_id", \.keyID, .text, example: "{env: API_KEY}")
             .means("The ID of the key, or the API key that belongs to it: {{key_id}} in message and apply.")
         $0("message", example: "\"{{method}}\\n{{path}}\\n{{time}}\\n{{body.sha256}}\"")
             .means(
                 "The string that is signed, made from parts of the request: {{method}}, {{method.lower}}, {{host}}, {{target}}, "
-                    + "{{path}}, {{query}}, {{query.sorted}}, {{parameters}}, {{header.NAME}}, {{body}}, {{body.sha256}}, "
-                    + "{{body.sha256.base64}}, {{time}}, {{expires}}, {{nonce}}, {{key_id}}."
+                    + "{{path}}, {{query}}, {{query.sorted}}, {{query.encoded}}, {{parameters}}, {{parameter.NAME}}, "
+                    + "{{header.NAME}}, {{header.NAME.lower}}, {{body}}, {{body.sha256}}, {{body.sha256.base64}}, "
+                    + "{{inner_message.sha256}}, {{time}}, {{time.date}}, {{expires}}, {{nonce}}, {{key_id}}."
+            )
+        $0("inner_message", example: "\"{{method}}\\n{{path}}\\n{{query.encoded}}\\n{{body.sha256}}\"")
+            .means(
+                "A string whose digest is part of message: {{inner_message.sha256}}, {{inner_message.sha256.base64}}, or the bytes "
+                    + "themselves as {{inner_message.sha256.bytes}}. It is made like message. APIs call it the canonical request."
             )
         $0("encoding", \.encoding, .choice, example: "base64")
             .means("How the signature is written.")
@@ -52,15 +66,22 @@ struct HMACStrategy: AuthStrategy {
         Self.keys.read(fields, into: &options)
         let key = fields.requiredSecret("key")
         let bytes = key.flatMap { Self.bytes(of: $0, options.keyEncoding, in: fields) }
-        let template = Self.message(in: fields)
+        let chain = Self.keyChain(in: fields)
+        let inner = fields.has("inner_message") ? Self.message("inner_message", in: fields) : nil
+        let template = Self.message("message", in: fields)
         let placement = TokenPlacement(in: fields, of: .signature, extras: SigningValue.sendable)
-        if let template, let placement { Self.check(options, template, placement, in: fields) }
+        if let template, let placement {
+            Self.check(options, template, inner, placement, in: fields)
+        }
         guard let key, let bytes, let template, let placement, fields.context.errorCount == errors else { return nil }
         var identity = GrantIdentity(strategy: Self.kind, subject: nil)
         identity.add("algorithm", options.algorithm.rawValue)
         identity.add("key", secret: key)
         identity.add("key_encoding", options.keyEncoding.rawValue)
+        identity.add("key_prefix", options.keyPrefix)
+        for (number, step) in chain.enumerated() { identity.add("key_chain.\(number)", step.shown) }
         identity.add("key_id", options.keyID)
+        identity.add("inner_message", inner?.shown)
         identity.add("message", template.shown)
         identity.add("encoding", options.encoding.rawValue)
         identity.add("lifetime", ConfigUnits.text(options.lifetime))
@@ -69,8 +90,12 @@ struct HMACStrategy: AuthStrategy {
         signer = HMACSigner(
             identity: identity,
             algorithm: options.algorithm,
-            key: bytes,
+            key: HMACSigner.Key(
+                Array((options.keyPrefix ?? "").utf8) + bytes,
+                chain: chain.map(HMACSigner.Message.init)
+            ),
             keyID: options.keyID,
+            innerMessage: inner.map(HMACSigner.Message.init),
             message: HMACSigner.Message(template),
             encoding: options.encoding,
             lifetime: options.lifetime,
@@ -103,38 +128,63 @@ struct HMACStrategy: AuthStrategy {
         return bytes
     }
 
-    private static func message(in fields: ConfigFields) -> Template? {
-        guard fields.has("message") else {
-            fields.missing("message")
+    /// Nothing after a mistake.
+    private static func keyChain(in fields: ConfigFields) -> [Template] {
+        guard fields.has("key_chain"), let texts = fields.strings("key_chain") else { return [] }
+        if texts.isEmpty { fields.error("key_chain", "is empty: name the strings to sign, or leave it out") }
+        let scope = TemplateScope(names: SigningValue.derivable)
+        var steps: [Template] = []
+        for text in texts {
+            if let step = fields.usable("key_chain", try scope.template(text)) { steps.append(step) }
+        }
+        return steps
+    }
+
+    private static func message(_ key: String, in fields: ConfigFields) -> Template? {
+        guard fields.has(key) else {
+            fields.missing(key)
             return nil
         }
-        guard let text = fields.string("message", allowsLineBreaks: true) else { return nil }
-        // Any header field can be signed, so the ones in the message are known names, too.
-        let names = (try? Template(text))?.names ?? []
-        var scope = TemplateScope(names: Set(SigningValue.named.keys).union(["header.NAME"]))
-        for name in names {
-            guard case .field(let field)? = SigningValue(name), !field.isEmpty else { continue }
+        guard let text = fields.string(key, allowsLineBreaks: true) else { return nil }
+        let isInner = key == "inner_message"
+        var scope = TemplateScope(names: ["header.NAME", "parameter.NAME"])
+        for (name, value) in SigningValue.named where !isInner || !value.isInnerMessage { scope.names.insert(name) }
+        // Any header field and any parameter can be signed, so the ones in the message are known names, too.
+        for name in (try? Template(text))?.names ?? [] {
+            guard let value = SigningValue(name) else { continue }
+            if case .parameter = value { scope.names.insert(name) }
+            guard let field = value.field, !field.isEmpty else { continue }
             scope.names.insert(name)
             if field == "host" {
-                fields.error("message", "contains {{\(name)}}: use {{host}}")
+                fields.error(key, "contains {{\(name)}}: use {{host}}")
             } else if field != "content-encoding", FieldSyntax.reserved.contains(field) {
                 fields.error(
-                    "message",
+                    key,
                     "contains {{\(name)}}: this field belongs to the connection and cannot be signed"
                 )
             }
         }
-        return fields.usable("message", try scope.template(text))
+        return fields.usable(key, try scope.template(text))
     }
 
     /// Reports keys without effect, and values that no request could carry.
     private static func check(
         _ options: Options,
         _ template: Template,
+        _ inner: Template?,
         _ placement: TokenPlacement,
         in fields: ConfigFields
     ) {
-        let names = Set(template.names).union(placement.names)
+        let names = Set(template.names + (inner?.names ?? [])).union(placement.names)
+        let hashesInner = template.names.contains { SigningValue($0)?.isInnerMessage == true }
+        if hashesInner, !fields.has("inner_message") {
+            fields.missing("inner_message")
+        } else if fields.has("inner_message"), !hashesInner {
+            fields.error("inner_message", "is not used: put its digest into message, such as {{inner_message.sha256}}")
+        }
+        if options.keyPrefix != nil, options.keyEncoding != .text {
+            fields.error("key_prefix", "cannot be combined with key_encoding: \(options.keyEncoding.rawValue)")
+        }
         if !placement.fitsFields {
             fields.error("apply", "each value must be visible ASCII without a space at either end")
         }

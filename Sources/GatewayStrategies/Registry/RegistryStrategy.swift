@@ -13,7 +13,7 @@ struct RegistryStrategy: AuthStrategy {
         fields.explain(Self.meanings)
         let errors = fields.context.errorCount
         let hosts = Self.realmHosts(in: fields)
-        let account = RegistryAccount(in: fields)
+        let account = Self.account(in: fields)
         guard fields.context.errorCount == errors else { return nil }
         grants = RegistryGrants(account: account, realmHosts: hosts)
     }
@@ -33,36 +33,23 @@ struct RegistryStrategy: AuthStrategy {
         }
         return hosts.map { $0.lowercased() }
     }
-}
 
-/// Whose token it is; nil for everybody's.
-struct RegistryAccount: Hashable {
-    let username: String
-    let password: Secret
-
-    init?(in fields: ConfigFields) {
+    /// nil for tokens of everybody, and after a mistake.
+    private static func account(in fields: ConfigFields) -> UserAccount? {
         let given = ["username", "password"].filter(fields.has)
-        guard given.count == 2 else {
-            if !given.isEmpty { fields.error("username and password belong together; one of them is missing") }
-            return nil
-        }
-        let username = fields.basicUsername("username", isRequired: true)
-        let password = fields.requiredSecret("password")
-        guard let username, let password else { return nil }
-        self.username = username
-        self.password = password
+        guard given.count == 1 else { return given.isEmpty ? nil : UserAccount(in: fields) }
+        fields.error("username and password belong together; one of them is missing")
+        return nil
     }
-
-    var fields: [Injection.Field] { Injection.basic(username: username, password: password).fields }
 }
 
 /// The tokens of a registry, each named by the URL that gives it.
 struct RegistryGrants: TokenGrants, ChallengeRule {
-    private let account: RegistryAccount?
+    private let account: UserAccount?
     private let realmHosts: [String]
     private let rule: RegistryRule
 
-    init(account: RegistryAccount?, realmHosts: [String]) {
+    init(account: UserAccount?, realmHosts: [String]) {
         self.account = account
         self.realmHosts = realmHosts
         rule = RegistryRule(realmHosts: realmHosts)
@@ -115,7 +102,7 @@ struct RegistryGrant: BearerGrant {
     private static let defaultLifetime: Duration = .seconds(60)
 
     let common: GrantIdentity
-    let account: RegistryAccount?
+    let account: UserAccount?
     /// nil for a text that is no URL of a token server.
     let url: AuthorityURL?
 
@@ -137,7 +124,7 @@ struct RegistryGrant: BearerGrant {
             )
             return .impossible(TokenFailure(.terminal, problem: problem))
         }
-        return .request(TokenRequest(method: .get, url: url, fields: account?.fields ?? []))
+        return .request(TokenRequest(method: .get, url: url, fields: account?.basic.fields ?? []))
     }
 
     func interpret(_ reply: TokenReply, in attempt: inout GrantAttempt) -> GrantAnswer {

@@ -25,6 +25,11 @@ enum CanonicalQuery {
         joined(queries.flatMap(pairs).map { (encoded($0.name), encoded($0.value), true) })
     }
 
+    /// The decoded value of the first parameter with this name; nil if there is none.
+    static func value(of name: String, in queries: [[UInt8]]) -> [UInt8]? {
+        queries.lazy.flatMap(pairs).first { decoded($0.name).elementsEqual(name.utf8) }.map { decoded($0.value) }
+    }
+
     private static func pairs(of query: [UInt8]) -> [Pair] {
         query.split(separator: ampersand).map { pair in
             let name = pair.prefix { $0 != equals }
@@ -32,10 +37,13 @@ enum CanonicalQuery {
         }
     }
 
+    private static func decoded(_ bytes: [UInt8]) -> [UInt8] {
+        PercentEncoding.decodeLeniently(bytes.span, 0..<bytes.count, isForm: true)
+    }
+
     private static func encoded(_ bytes: [UInt8]) -> [UInt8] {
-        let decoded = PercentEncoding.decodeLeniently(bytes.span, 0..<bytes.count, isForm: true)
         var encoded: [UInt8] = []
-        for byte in decoded { PercentEncoding.append(byte, to: &encoded) }
+        for byte in decoded(bytes) { PercentEncoding.append(byte, to: &encoded) }
         return encoded
     }
 

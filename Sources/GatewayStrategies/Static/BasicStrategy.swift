@@ -9,8 +9,7 @@ struct BasicStrategy: AuthStrategy {
     static let kind = "basic"
     static let otherNames = ["http_basic"]
 
-    private let username: String
-    private let password: Secret
+    private let account: UserAccount
     private let sending: Sending
 
     private enum Mode: String, CaseIterable {
@@ -42,35 +41,17 @@ struct BasicStrategy: AuthStrategy {
         if sending.realm != nil, sending.mode == .preemptive {
             fields.error("realm", "is for \"mode: challenge\": without it no challenge is read")
         }
-        let username = fields.basicUsername("username", isRequired: true)
-        let password = Self.password(in: fields)
-        guard let username, let password, fields.context.errorCount == errors else { return nil }
-        self.username = username
-        self.password = password
-    }
-
-    /// An empty password is a mistake unless it is written out as `""`: some services want an API key as user name
-    /// and nothing else.
-    private static func password(in fields: ConfigFields) -> Secret? {
-        if case .scalar(let scalar) = fields.node("password")?.content, scalar.isQuoted, scalar.text.isEmpty {
-            return Secret("")
-        }
-        return fields.requiredSecret("password")
+        guard let account = UserAccount(in: fields), fields.context.errorCount == errors else { return nil }
+        self.account = account
     }
 
     var behavior: AuthBehavior {
         switch sending.mode {
-        case .preemptive: .fixed(injection)
-        case .challenge: .onChallenge(injection, realm: sending.realm)
+        case .preemptive: .fixed(account.basic)
+        case .challenge: .onChallenge(account.basic, realm: sending.realm)
         }
     }
 
-    /// Without a password the user name is the API key.
-    var injectedSecret: (key: String, secret: Secret)? {
-        password.isEmpty ? ("username", Secret(username)) : ("password", password)
-    }
-
-    var field: Injection.Field? { injection.fields.first }
-
-    private var injection: Injection { .basic(username: username, password: password) }
+    var injectedSecret: (key: String, secret: Secret)? { account.secret }
+    var field: Injection.Field? { account.basic.fields.first }
 }

@@ -4,9 +4,19 @@ import Testing
 
 @testable import GatewayTokens
 
+/// Where a test names no path.
+extension SigningSessions {
+    fileprivate func take(_ path: String = "/page") -> Turn { take(for: Array(path.utf8)) }
+
+    fileprivate func answer(_ challenges: [AuthChallenge], to turn: Turn, at path: String = "/page") -> Turn? {
+        answer(challenges, to: turn, for: Array(path.utf8))
+    }
+}
+
 /// Signs with the nonce of a challenge: `nonce count`.
 private struct SampleSession: SigningSession {
     let nonce: String
+    let realm: String
     let isStale: Bool
 
     func sign(_ request: SignableRequest, number: UInt32) -> RequestSignature {
@@ -14,7 +24,7 @@ private struct SampleSession: SigningSession {
     }
 
     func next(after info: [UInt8]) -> (any SigningSession)? {
-        info.isEmpty ? nil : SampleSession(nonce: String(decoding: info, as: UTF8.self), isStale: false)
+        info.isEmpty ? nil : SampleSession(nonce: String(decoding: info, as: UTF8.self), realm: realm, isStale: false)
     }
 }
 
@@ -22,9 +32,12 @@ private struct SampleSigner: ChallengeSigner {
     let identity = GrantIdentity(strategy: "sample", subject: nil)
 
     func session(answering challenges: [AuthChallenge], clientNonce: String) -> (any SigningSession)? {
-        challenges.first?.parameters["nonce"].map {
-            SampleSession(nonce: $0, isStale: challenges.first?.parameters["stale"] == "true")
-        }
+        guard let parameters = challenges.first?.parameters, let nonce = parameters["nonce"] else { return nil }
+        return SampleSession(
+            nonce: nonce,
+            realm: parameters["realm"] ?? "",
+            isStale: parameters["stale"] == "true"
+        )
     }
 }
 
@@ -32,8 +45,8 @@ private struct SampleSigner: ChallengeSigner {
 struct SigningSessionsTests {
     private typealias Turn = SigningSessions.Turn
 
-    private static func challenge(_ nonce: String, isStale: Bool = false) -> [AuthChallenge] {
-        [AuthChallenge(scheme: "sample", parameters: ["nonce": nonce, "stale": "\(isStale)"])]
+    private static func challenge(_ nonce: String, realm: String = "r", isStale: Bool = false) -> [AuthChallenge] {
+        [AuthChallenge(scheme: "sample", parameters: ["nonce": nonce, "realm": realm, "stale": "\(isStale)"])]
     }
 
     /// What a request of this turn is sent with; nil for a request that stays refused, and empty for an unsigned one.
@@ -203,5 +216,112 @@ struct SigningSessionsTests {
         let kept = (0...SigningSessions.maximumIdle).map { _ in sessions.take() }
         #expect(kept.filter(\.isSigned).count == SigningSessions.maximumIdle)
         #expect(Self.sent(kept[0]) == "n\(SigningSessions.maximumIdle) 1", "the last one first")
+    }
+
+    // MARK: Realms
+
+    /// Has a request for this path challenged by a realm and then accepted.
+    private static func learn(
+        _ path: String,
+        _ realm: String,
+        _ nonce: String,
+        as turn: Turn = .unsigned,
+        in sessions: SigningSessions
+    ) throws {
+        let turn = try #require(sessions.answer(challenge(nonce, realm: realm), to: turn, at: path))
+        #expect(sent(turn) == "\(nonce) 1")
+        sessions.answered(turn, isAccepted: true, info: nil)
+    }
+
+    @Test func eachRealmHasItsOwnSession() throws {
+        let sessions = SigningSessions(SampleSigner())
+        try Self.learn("/a/page", "A", "a", in: sessions)
+        let turn = sessions.take("/b/page")
+        #expect(Self.sent(turn) == "a 2", "one realm is taken for the whole upstream")
+        try Self.learn("/b/page", "B", "b", as: turn, in: sessions)
+        for number in 2...4 {
+            #expect(Self.sent(sessions.take("/b/other")) == "b \(number)")
+            #expect(Self.sent(sessions.take("/a/deep/page")) == "a \(number + 1)", "the session is shared as before")
+        }
+        #expect(Self.sent(sessions.take("/c")) == "", "nothing says which realm it is in")
+    }
+
+    @Test(arguments: [
+        ("/", "a"), ("/page", "a"), ("/other", "a"), ("/b", "b"), ("/b/", "b"), ("/b/x/y", "b"), ("/b/x/a", "a"),
+        ("/bb", "a"),
+    ])
+    func theLongestKnownPathCounts(_ path: String, _ nonce: String) throws {
+        let sessions = SigningSessions(SampleSigner())
+        for (path, realm) in [("/b/x/a", "A"), ("/b", "B"), ("/b/x/c", "B"), ("/b/", "B"), ("/page", "A")] {
+            try Self.learn(path, realm, realm.lowercased(), in: sessions)
+        }
+        #expect(Self.sent(sessions.take(path))?.hasPrefix("\(nonce) ") == true)
+    }
+
+    @Test func aRealmThatTakesThePlaceOfAnotherIsLearned() throws {
+        let sessions = SigningSessions(SampleSigner())
+        for realm in ["A", "B", "C"] {
+            try Self.learn("/page", realm, realm, as: sessions.take(), in: sessions)
+            #expect(Self.sent(sessions.take("/other")) == "\(realm) 2")
+            #expect(Self.sent(sessions.take("/page")) == "\(realm) 3")
+        }
+    }
+
+    @Test func orderMattersOnlyInTheRealmThatCountsSo() throws {
+        let sessions = SigningSessions(SampleSigner())
+        try Self.learn("/a/page", "A", "a", in: sessions)
+        try Self.learn("/b/page", "B", "b", in: sessions)
+        let turn = sessions.take("/b/page")
+        #expect(Self.sent(sessions.answer(Self.challenge("b2", realm: "B"), to: turn, at: "/b/page")) == "")
+        #expect((0..<2).map { _ in sessions.take("/a/page").isSigned } == [true, true])
+        try Self.learn("/b/page", "B", "b3", in: sessions)
+        #expect((0..<2).map { _ in sessions.take("/b/page").isSigned } == [true, false])
+    }
+
+    @Test func aWrongPasswordOfOneRealmEndsNoSessionOfAnother() throws {
+        let sessions = SigningSessions(SampleSigner())
+        try Self.learn("/a/page", "A", "a", in: sessions)
+        for path in ["/b/page", "/b/page", "/b/other"] {
+            let answer = sessions.answer(Self.challenge("b", realm: "B"), to: sessions.take(path), at: path)
+            let turn = try #require(answer)
+            #expect(sessions.answer(Self.challenge("c", realm: "B"), to: turn, at: path) == nil)
+            #expect(Self.sent(sessions.take(path)) == "", "it is not tried again at once")
+        }
+        #expect(sessions.take("/a/page").isSigned)
+    }
+
+    @Test func realmsThatNeverAcceptAreAnsweredOnceForARequest() throws {
+        let sessions = SigningSessions(SampleSigner())
+        let turn = try #require(sessions.answer(Self.challenge("a", realm: "A"), to: .unsigned))
+        #expect(sessions.answer(Self.challenge("b", realm: "B"), to: turn) == nil)
+    }
+
+    @Test func anAnswerThatCannotBeSentIsForItsOwnPathsAlone() throws {
+        let sessions = SigningSessions(SampleSigner())
+        let turn = sessions.answer(Self.challenge("a", realm: "A"), to: .unsigned, at: "/a/page")
+        sessions.leaveToNext(try #require(turn))
+        #expect(Self.sent(sessions.take("/b/page")) == "")
+        #expect(Self.sent(sessions.take("/a/other")) == "a 1")
+    }
+
+    @Test func realmsAreLimited() throws {
+        let sessions = SigningSessions(SampleSigner())
+        for number in 0...SigningSessions.maximumRealms {
+            try Self.learn("/\(number)/page", "realm \(number)", "n\(number)", in: sessions)
+        }
+        let known = (0...SigningSessions.maximumRealms).filter { sessions.take("/\($0)/page").isSigned }
+        #expect(known == Array(1...SigningSessions.maximumRealms), "the oldest one is forgotten")
+    }
+
+    @Test func theKnownPathsOfARealmAreLimited() throws {
+        let sessions = SigningSessions(SampleSigner())
+        try Self.learn("/b/page", "B", "b", in: sessions)
+        for number in 0..<100 { try Self.learn("/\(number)/page", "A", "a\(number)", in: sessions) }
+        let known = (0..<100).filter { sessions.take("/\($0)/page").isSigned }
+        #expect(known == Array(84..<100), "the path and its directory for each of the last sixteen")
+        let long = "/\(String(repeating: "x", count: 2000))"
+        try Self.learn("\(long)/page", "B", "b2", in: sessions)
+        #expect(!sessions.take("\(long)/page").isSigned, "too long to be kept")
+        #expect(sessions.take("/b/page").isSigned, "paths of one realm do not displace those of another")
     }
 }
