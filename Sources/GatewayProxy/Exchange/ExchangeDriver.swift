@@ -407,10 +407,14 @@ final class ExchangeDriver {
         switch route.credential?.signer {
         case nil: break
         case .everyRequest(let signer)?:
+            // Its length is known now, and services such as S3 refuse chunks (411).
+            let isMeasured = content.isChunked && rules.requestIsComplete && rules.isHolding
+            if isMeasured { writer.content = .collected }
             let signable = signable(by: writer, bytes)
-            let content = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
-            switch signer.sign(signable, content.readableBytesUInt8Span) {
-            case .success(let signature): writer.signature = signature
+            let body = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
+            switch signer.sign(signable, body.readableBytesUInt8Span) {
+            case .success(let signature):
+                writer.signature = isMeasured ? signature.declaring(length: content.heldBytes) : signature
             case .failure(let problem): return problem
             }
         case .afterChallenge?:
@@ -518,7 +522,7 @@ final class ExchangeDriver {
                 request.decoder.head,
                 bytes.readableBytesUInt8Span,
                 route.pool.target.version,
-                lacksWebSocket: route.pool.lacksWebSocket
+                lacksWebSocket: route.pool.lacksWebSocket || route.isSigned
             )
     }
 
@@ -539,7 +543,13 @@ final class ExchangeDriver {
         return true
     }
 
-    /// The upstream does not support WebSocket over HTTP/2.
+    /// Over HTTP/2, a WebSocket is asked for with CONNECT (RFC 8441 section 5), but its signature is over the client's GET.
+    private func takesUpgrade(_ stream: any UpstreamStream) -> Bool {
+        guard route.isSigned, case .content = stream.requestForm else { return stream.takesUpgrade }
+        return false
+    }
+
+    /// The upstream does not support WebSocket over HTTP/2, or the request is signed.
     private func sendByHTTP1(not stream: any UpstreamStream) {
         stream.returnUnused()
         guard mayFallBack else {
@@ -555,7 +565,7 @@ final class ExchangeDriver {
     // MARK: Request
 
     private func send(on stream: any UpstreamStream) {
-        guard !request.decoder.head.wantsUpgrade || stream.takesUpgrade else { return sendByHTTP1(not: stream) }
+        guard !request.decoder.head.wantsUpgrade || takesUpgrade(stream) else { return sendByHTTP1(not: stream) }
         guard case .sendRequest = rules.handle(.connected(isReused: stream.isReused, mayRefuse: stream.canRefuse))
         else {
             return stream.abandon(isCut: false)
@@ -648,7 +658,7 @@ final class ExchangeDriver {
             stripsAuthorization: admitted.stripsAuthorization,
             strippedKeys: admitted.strippedKeys,
             // A replay has the body in memory, so it need not wait for 100 (Continue).
-            sendsExpect: !rules.contentHasBegun,
+            content: rules.contentHasBegun ? .begun : .awaited,
             forwarded: route.addsForwarded ? forwardedLines(bytes) : "",
             trace: route.requestFields.ownsTraceParent ? nil : record.trace
         )

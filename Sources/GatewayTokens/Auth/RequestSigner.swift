@@ -156,4 +156,12 @@ package struct RequestSignature: Sendable {
         self.query = query
         lines = Injection(fields: fields).lines
     }
+
+    /// The same with the length of a body that was collected, which takes the place of its chunks.
+    package func declaring(length: Int) -> RequestSignature {
+        RequestSignature(
+            fields: fields + [Injection.Field(name: "Content-Length", value: Secret(String(length)))],
+            query: query
+        )
+    }
 }
