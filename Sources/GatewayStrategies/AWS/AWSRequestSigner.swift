@@ -94,6 +94,14 @@ struct AWSRequestSigner: RequestSigner {
         }
     }
 
+    // MARK: Responses
+
+    var judgedStatuses: [Int] { AWSErrorResponse.statuses }
+
+    func verdict(on response: TokenReply, isToHead: Bool) -> SignatureVerdict? {
+        AWSErrorResponse.verdict(on: response, isToHead: isToHead, isTemporary: keys.token != nil)
+    }
+
     // MARK: Signature
 
     private func signature(of request: SignableRequest, by plan: Plan, payload: String) -> RequestSignature {
