@@ -52,6 +52,35 @@ struct HTTP2UpstreamTests {
         }
     }
 
+    @Test func aCollectedBodyGoesWithItsLength() async throws {
+        let signer = TellingSigner(demand: .wholeBody)
+        let source = FixedCredentialSource(name: "keys", strategy: "telling", signer: .everyRequest(signer))
+        try await withUpstream(source: source) { server, _ in
+            let request = try server.request()
+            #expect(request.fields.map { "\($0.name): \($0.value)" }.contains("content-length: 5"))
+            #expect(try server.content(of: request.stream, until: 5) == "hello")
+            try server.answer("ok", stream: request.stream)
+            _ = server.next()
+        } _: { proxy in
+            let head = "POST /api/x HTTP/1.1\r\nHost: api.localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+            try #expect(proxy.exchange(head + "5\r\nhello\r\n0\r\n\r\n").head.hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
+    /// The signature would be over GET, but CONNECT would be sent.
+    @Test func aWebSocketIsNotSignedForHTTP2() async throws {
+        let source = FixedCredentialSource(name: "keys", strategy: "telling", signer: .everyRequest(TellingSigner()))
+        try await withUpstream(settings: [0, 8, 0, 0, 0, 1], source: source) { server, _ in
+            _ = server.next()
+        } _: { proxy in
+            let answer = try proxy.exchange(
+                "GET /api/chat HTTP/1.1\r\nHost: api.localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                    + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            )
+            #expect(answer.head.hasPrefix("HTTP/1.1 502 ") && answer.body.contains("cannot be signed"))
+        }
+    }
+
     @Test func contentOfARequestStaysWithinTheWindow() async throws {
         // SETTINGS_INITIAL_WINDOW_SIZE is 4.
         try await withUpstream(settings: [0, 4, 0, 0, 0, 4]) { server, _ in

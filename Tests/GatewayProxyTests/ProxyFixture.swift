@@ -61,6 +61,8 @@ final class ScriptedSource: CredentialSource {
         var renewsAtOnce = true
         var failure: GatewayProblem?
         var isCold = false
+        /// What signs requests with a generation; nil for a token that is injected.
+        var signer: (@Sendable (Int) -> Signer)?
     }
 
     let state: Mutex<State>
@@ -80,7 +82,11 @@ final class ScriptedSource: CredentialSource {
         state.withLock { state in
             if let failure = state.failure { return .unavailable(failure) }
             if state.isCold || state.generation <= state.rejected { return .wait }
-            return .ready(Self.credential(state.generation, ahead: state.ahead))
+            guard let signer = state.signer?(state.generation) else {
+                return .ready(Self.credential(state.generation, ahead: state.ahead))
+            }
+            let (name, injection) = (name, Injection())
+            return .ready(Credential(name: name, generation: state.generation, injection: injection, signer: signer))
         }
     }
 

@@ -59,7 +59,10 @@ struct SigningTests {
             #expect(answer.head.hasPrefix("HTTP/1.1 200 "))
             let sent = try #require(origin.requests.first)
             #expect(sent.contains(" whole hello\r\n"))
-            #expect(sent.contains("hello"))
+            // S3 refuses chunks.
+            #expect(sent.contains("\r\nContent-Length: 5\r\n"))
+            #expect(!sent.contains("Transfer-Encoding"))
+            #expect(sent.hasSuffix("\r\n\r\nhello"))
         }
     }
 
@@ -68,6 +71,7 @@ struct SigningTests {
         try await withProxy(origin, source: source(TellingSigner(demand: .wholeBody))) { proxy in
             let head = "POST /api/a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
             try #expect(proxy.exchange(head + "0\r\n\r\n").head.hasPrefix("HTTP/1.1 200 "))
+            #expect(origin.requests.first?.contains("\r\nContent-Length: 0\r\n") == true)
         }
     }
 
@@ -192,17 +196,153 @@ struct SigningTests {
     }
 }
 
-/// Signs with a text that says what it was given.
-private struct TellingSigner: RequestSigner {
+/// What a response to a signed request says about its keys and its date.
+@Suite("Rejected signatures", .timeLimit(.minutes(5)))
+struct RejectedSignatureTests {
+    /// Answers with the status, `Date` and body that `judge` returns for a head, or with 200.
+    private func origin(
+        _ judge: @escaping @Sendable (String) -> (status: String, date: UnixTime?, body: String)?
+    ) throws -> RawOrigin {
+        try RawOrigin { connection, _, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head + message.body)
+                guard let answer = judge(message.head) else {
+                    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                    continue
+                }
+                let date = answer.date.map { "Date: \($0.httpDate)\r\n" } ?? ""
+                connection.send(
+                    "HTTP/1.1 \(answer.status)\r\n\(date)Content-Type: application/x-amz-json-1.0\r\n"
+                        + "Content-Length: \(answer.body.utf8.count)\r\n\r\n\(answer.body)"
+                )
+            }
+        }
+    }
+
+    /// The date that ``TellingSigner`` signed.
+    private static func date(in head: String) -> UnixTime? {
+        let value = head.firstRange(of: "X-Date: ").map { head[$0.upperBound...].prefix { $0.isNumber } }
+        return value.flatMap { Int64($0) }.map { UnixTime(seconds: $0) }
+    }
+
+    private func clock(ahead: Duration) throws -> RawOrigin {
+        let first = Mutex<UnixTime?>(nil)
+        return try origin { head in
+            guard let date = Self.date(in: head) else { return ("500 No date", nil, "") }
+            let now = first.withLock { first in
+                first = first ?? date + ahead
+                return first ?? date
+            }
+            return abs((now - date).components.seconds) < 300 ? nil : ("403 Forbidden", now, "time")
+        }
+    }
+
+    private let post = "POST /api/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello"
+
+    @Test func rejectedKeysAreRenewedAndTheRequestIsReplayed() async throws {
+        let origin = try origin { $0.contains("keys-2") ? nil : ("400 Bad Request", nil, "keys") }
+        let source = ScriptedSource { state in
+            state.signer = { .everyRequest(TellingSigner(judgedStatuses: [400], name: "keys-\($0)")) }
+        }
+        let post = post
+        try await withProxy(origin, source: source) { proxy in
+            try #expect(proxy.exchange(post).head.hasPrefix("HTTP/1.1 200 "))
+            #expect(origin.requests.count == 2)
+            #expect(origin.requests.allSatisfy { $0.hasSuffix("\r\n\r\nhello") })
+            #expect(source.state.withLock { $0.renewals } == 1)
+        }
+    }
+
+    @Test func keysThatAreRejectedAgainAreNotRenewedAgain() async throws {
+        let origin = try origin { _ in ("400 Bad Request", nil, "keys") }
+        let source = ScriptedSource { state in
+            state.signer = { _ in .everyRequest(TellingSigner(judgedStatuses: [400])) }
+        }
+        let post = post
+        try await withProxy(origin, source: source) { proxy in
+            let answer = try proxy.exchange(post)
+            #expect(answer.head.hasPrefix("HTTP/1.1 400 ") && answer.body == "keys")
+            #expect(origin.requests.count == 2)
+            #expect(source.state.withLock { $0.renewals } == 1)
+        }
+    }
+
+    @Test(arguments: [("another reason", "400 Bad Request"), ("keys", "500 Failed"), ("time", "403 Forbidden")])
+    func otherResponsesPass(_ body: String, _ status: String) async throws {
+        let origin = try origin { _ in (status, nil, body) }
+        let source = ScriptedSource { state in
+            state.signer = { _ in .everyRequest(TellingSigner(judgedStatuses: [400, 403])) }
+        }
+        let post = post
+        try await withProxy(origin, source: source) { proxy in
+            let answer = try proxy.exchange(post)
+            #expect(answer.head.hasPrefix("HTTP/1.1 \(status)\r\n") && answer.body == body)
+            #expect(origin.requests.count == 1)
+            #expect(source.state.withLock { $0.renewals } == 0)
+        }
+    }
+
+    @Test func rejectedKeysOfTheConfigurationAreReported() async throws {
+        let origin = try origin { _ in ("400 Bad Request", nil, "keys") }
+        let signer = TellingSigner(judgedStatuses: [400])
+        let source = FixedCredentialSource(name: "keys", strategy: "telling", signer: .everyRequest(signer))
+        let post = post
+        try await withProxy(origin, source: source) { proxy in
+            try #expect(proxy.exchange(post).head.hasPrefix("HTTP/1.1 400 "))
+            #expect(origin.requests.count == 1)
+            #expect(source.awaitsAcceptance)
+        }
+    }
+
+    @Test(arguments: [Duration.seconds(600), .seconds(-600), .seconds(1100)])
+    func theUpstreamsClockDatesSignaturesAndIsRemembered(_ ahead: Duration) async throws {
+        let origin = try clock(ahead: ahead)
+        let signer = TellingSigner(judgedStatuses: [403])
+        let source = FixedCredentialSource(name: "keys", strategy: "telling", signer: .everyRequest(signer))
+        let post = post
+        try await withProxy(origin, source: source) { proxy in
+            try #expect(proxy.exchange(post).head.hasPrefix("HTTP/1.1 200 "))
+            #expect(origin.requests.count == 2)
+            #expect(origin.requests.allSatisfy { $0.hasSuffix("\r\n\r\nhello") })
+            try #expect(proxy.exchange(post).head.hasPrefix("HTTP/1.1 200 "))
+            #expect(origin.requests.count == 3)
+            #expect(!source.awaitsAcceptance)
+        }
+    }
+
+    @Test func aClockThatIsTooFarOffIsNotFollowed() async throws {
+        let origin = try clock(ahead: .seconds(7200))
+        let signer = TellingSigner(judgedStatuses: [403])
+        let source = FixedCredentialSource(name: "keys", strategy: "telling", signer: .everyRequest(signer))
+        let post = post
+        try await withProxy(origin, source: source) { proxy in
+            try #expect(proxy.exchange(post).head.hasPrefix("HTTP/1.1 403 "))
+            #expect(origin.requests.count == 1)
+        }
+    }
+}
+
+/// Signs with a text that says what it was given. Reads `keys` and `time` in the body of a response.
+struct TellingSigner: RequestSigner {
     var demand = SigningDemand.head
     var query: String?
     var otherPaths: [[UInt8]?] = []
+    var judgedStatuses: [Int] = []
+    var name = ""
 
     var identity: GrantIdentity { GrantIdentity(strategy: "telling", subject: nil) }
     let ownedFields = ["Authorization", "X-Sum"]
 
     func otherPaths(of request: SignableRequest) -> [[UInt8]?] { otherPaths }
     func demand(of request: SignableRequest) -> SigningDemand { demand }
+
+    func verdict(on response: TokenReply, isToHead: Bool) -> SignatureVerdict? {
+        switch String(decoding: response.body, as: UTF8.self) {
+        case "keys": .keysRejected
+        case "time": .wrongTime(least: 30)
+        default: nil
+        }
+    }
 
     func sign(
         _ request: SignableRequest,
@@ -225,6 +365,8 @@ private struct TellingSigner: RequestSigner {
             content.string(0..<content.count),
         ]
         let sum = Injection.Field(name: "X-Sum", value: Secret(parts.joined(separator: " ")))
-        return .success(RequestSignature(fields: [sum], query: query.map { Array($0.utf8) }))
+        let date = Injection.Field(name: "X-Date", value: Secret("\(request.time.milliseconds / 1000) \(name)"))
+        let fieldsOfSignature = judgedStatuses.isEmpty ? [sum] : [sum, date]
+        return .success(RequestSignature(fields: fieldsOfSignature, query: query.map { Array($0.utf8) }))
     }
 }

@@ -1,10 +1,17 @@
 """boto3, with keys that are worth nothing: the gateway signs anew with the one that counts, and moto verifies that."""
 
+import datetime
+import email.utils
+import http.client
+import http.server
 import json
+import threading
+import time
 
 import pytest
 import requests
 from harness.moto import REGION, Moto, run
+from harness.processes import wait_until
 
 CLIENT = """
 import boto3, json, sys
@@ -101,10 +108,73 @@ def gateway(start):
     return start()
 
 
+@pytest.fixture(params=["path", "proxy"])
+def way(request, gateway, moto):
+    """The endpoint and the proxy of a client. For an http endpoint that is an address, botocore names the proxy in Host."""
+    return [f"{gateway.url}/aws", ""] if request.param == "path" else [moto.url, gateway.url]
+
+
+class ServiceWithOwnClock:
+    """moto behind a server whose clock is ahead, and which refuses what is dated more than five minutes off, as AWS does."""
+
+    def __init__(self, moto, ahead):
+        self.ahead = ahead
+        #: The status of each response.
+        self.answers = []
+        service = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                now = time.time() + service.ahead
+                signed = datetime.datetime.strptime(self.headers["X-Amz-Date"], "%Y%m%dT%H%M%S%z").timestamp()
+                if abs(now - signed) < 300:
+                    return self.pass_on(moto.port, body)
+                error = "<ErrorResponse><Error><Code>RequestTimeTooSkewed</Code><Message>It differs.</Message></Error></ErrorResponse>"
+                return self.answer(403, {"Content-Type": "application/xml"}, error.encode(), now)
+
+            do_GET = do_POST = do_PUT = do_HEAD = do
+
+            def pass_on(self, port, body):
+                upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                for name, value in self.headers.items():
+                    upstream.putheader(name, value)
+                upstream.endheaders(body)
+                answer = upstream.getresponse()
+                kept = {name: value for name, value in answer.getheaders() if name.lower() in ("content-type", "etag")}
+                self.answer(answer.status, kept, answer.read(), time.time() + service.ahead)
+                upstream.close()
+
+            def answer(self, status, fields, body, now):
+                service.answers.append(status)
+                self.send_response_only(status)
+                for name, value in {**fields, "Date": email.utils.formatdate(now, usegmt=True)}.items():
+                    self.send_header(name, value)
+                if self.command != "HEAD":
+                    self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
 @pytest.fixture
-def way(gateway):
-    """The endpoint and the proxy of a client. Through a proxy, botocore names that in Host for http:// endpoints, which is refused."""
-    return [f"{gateway.url}/aws", ""]
+def service(request, moto):
+    service = ServiceWithOwnClock(moto, request.param)
+    yield service
+    service.stop()
 
 
 def ask(way, program, region=REGION, keys=("nothing", "nothing"), token=""):
@@ -169,3 +239,68 @@ def test_the_token_of_a_client_is_its_session_token(start):
     way = [f"{gateway.url}/aws", ""]
     assert "user/gateway" in ask(way, WHO, token="token-of-the-sdk-1").stdout
     assert "401" in ask(way, WHO, token="another-token-of-one").stderr
+
+
+HEAD = CLIENT + "\nclient('s3').head_bucket(Bucket='own')\nprint('there')\n"
+
+
+@pytest.mark.parametrize("service", [600, -600], indirect=True)
+def test_requests_are_dated_by_the_clock_of_the_service(start, service):
+    gateway = start(routes={"aws": {"upstream": service.url, "auth": "keys"}})
+    way = [f"{gateway.url}/aws", ""]
+    made = ask(way, WHO)
+    assert "user/gateway" in made.stdout, made.stderr
+    assert service.answers == [403, 200]
+    # It is remembered.
+    assert "user/gateway" in ask(way, WHO).stdout
+    assert service.answers == [403, 200, 200]
+    wait_until(lambda: "refused a signature for its date" in gateway.text(), 10, "the log says it")
+    events = [row["event"] for row in gateway.events()]
+    assert not {"refreshed", "refresh_failed", "rejected", "replayed"} & set(events)
+
+
+@pytest.mark.parametrize("service", [600], indirect=True)
+def test_a_response_to_head_says_it_by_its_date_alone(start, service, moto):
+    made = ask([moto.url, ""], BUCKETS, keys=(moto.key_id, moto.secret))
+    assert made.returncode == 0, made.stderr
+    gateway = start(routes={"aws": {"upstream": service.url, "auth": "keys"}})
+    made = ask([f"{gateway.url}/aws", ""], HEAD)
+    assert made.stdout == "there\n", made.stderr
+    assert service.answers == [403, 200]
+
+
+@pytest.mark.parametrize("service", [7200], indirect=True)
+def test_a_clock_that_is_hours_off_is_not_followed(start, service):
+    gateway = start(routes={"aws": {"upstream": service.url, "auth": "keys"}})
+    assert "RequestTimeTooSkewed" in ask([f"{gateway.url}/aws", ""], WHO).stderr
+    assert service.answers == [403]
+    wait_until(lambda: "refused a signature for its date" in gateway.text(), 10, "the log says it")
+
+
+NEXT_KEY = """
+import boto3, json, sys
+iam = boto3.client("iam", endpoint_url=sys.argv[1], region_name="us-east-1", aws_access_key_id=sys.argv[2], aws_secret_access_key=sys.argv[3])
+key = iam.create_access_key(UserName="gateway")["AccessKey"]
+iam.delete_access_key(UserName="gateway", AccessKeyId=sys.argv[2])
+print(json.dumps([key["AccessKeyId"], key["SecretAccessKey"]]))
+"""
+
+
+def test_a_key_that_is_rejected_is_asked_for_again(start_gateway, moto, tmp_path):
+    files = [tmp_path / "id", tmp_path / "secret"]
+
+    def write(values):
+        for file, value in zip(files, values, strict=True):
+            file.write_text(value)
+
+    write([moto.key_id, moto.secret])
+    read = [{"exec": ["/bin/cat", str(file)], "ttl": "1h"} for file in files]
+    credential = {"strategy": "aws_sigv4", "access_key_id": read[0], "secret_access_key": read[1], "region": REGION}
+    config = {"credentials": {"keys": credential}, "routes": {"aws": {"upstream": moto.url, "auth": "keys"}}}
+    way = [f"{start_gateway(config).url}/aws", ""]
+    assert "user/gateway" in ask(way, WHO).stdout
+    made = run(NEXT_KEY, moto.url, moto.key_id, moto.secret)
+    assert made.returncode == 0, made.stderr
+    write(json.loads(made.stdout))
+    assert "InvalidClientTokenId" in ask(way, WHO).stderr
+    wait_until(lambda: "user/gateway" in ask(way, WHO).stdout, 40, "the gateway has the next key", pause=1)

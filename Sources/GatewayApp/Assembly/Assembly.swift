@@ -71,6 +71,7 @@ struct Assembly: Sendable {
             clock: clock,
             logger: options.logger("tokens")
         )
+        let doubt = SecretDoubt()
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,
@@ -81,6 +82,7 @@ struct Assembly: Sendable {
             feed: feed,
             locks: storage.locks,
             start: { keepers.start($0) },
+            doubt: doubt,
             clock: clock,
             logger: options.logger("tokens")
         )
@@ -139,6 +141,7 @@ struct Assembly: Sendable {
                 locks: storage.locks,
                 audit: storage.recorder,
                 authority: storage.authority,
+                doubt: doubt,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
                 makeConfiguration: {
                     ServerFactory.configuration(of: $0, sources: $1, observer: observer, authenticate: authenticate)

@@ -9,6 +9,7 @@ final class SecretWatch: Sendable {
     static let interval = Duration.seconds(1)
 
     private let schedule: Mutex<SecretSchedule>
+    private let doubt: SecretDoubt
     private let ask: Ask
     private let clock: any GatewayClock
     private let logger: Logger
@@ -16,11 +17,13 @@ final class SecretWatch: Sendable {
     /// - Parameter answers: What the programs said when the configuration was read.
     init(
         answers: [SecretProgram: ProgramAnswer],
+        doubt: SecretDoubt = SecretDoubt(),
         ask: @escaping Ask,
         clock: any GatewayClock,
         logger: Logger
     ) {
         schedule = Mutex(SecretSchedule(answers))
+        self.doubt = doubt
         self.ask = ask
         self.clock = clock
         self.logger = logger
@@ -40,7 +43,11 @@ final class SecretWatch: Sendable {
     func run(reload: @Sendable () async -> ReloadReport.Outcome) async {
         while (try? await clock.sleep(for: Self.interval)) != nil {
             let now = clock.monotonic()
-            let due = schedule.withLock { $0.due(at: now) }
+            let isDoubted = doubt.take()
+            let due = schedule.withLock { schedule in
+                if isDoubted { schedule.doubt(at: now) }
+                return schedule.due(at: now)
+            }
             guard !due.isEmpty else { continue }
             let changed = await askAgain(due)
             guard !changed.isEmpty, !Task.isCancelled else { continue }
@@ -87,6 +94,18 @@ final class SecretWatch: Sendable {
     }
 }
 
+/// That an upstream has rejected a secret of the configuration. Programs may print another one already.
+package final class SecretDoubt: Sendable {
+    private let isRaised = Atomic(false)
+
+    package init() {}
+
+    func raise() { isRaised.store(true, ordering: .relaxed) }
+
+    /// - Returns: Whether it was raised since the last call.
+    func take() -> Bool { isRaised.exchange(false, ordering: .relaxed) }
+}
+
 /// What a program printed, and when.
 package struct ProgramAnswer: Hashable, Sendable {
     let secret: Secret
@@ -119,6 +138,8 @@ struct SecretSchedule {
     }
 
     private static let longestBackOff = Duration.seconds(60)
+    /// How often rejections alone may have a program asked.
+    private static let shortestLife = Duration.seconds(10)
 
     private var entries: [SecretProgram: Entry] = [:]
 
@@ -141,6 +162,13 @@ struct SecretSchedule {
 
     func due(at now: MonotonicTime) -> [SecretProgram] {
         entries.filter { $0.value.due <= now }.map(\.key)
+    }
+
+    /// A secret was rejected: programs are due although their `ttl` has not ended. Those that fail keep their pause.
+    mutating func doubt(at now: MonotonicTime) {
+        for (program, entry) in entries where !entry.isFailing && !entry.isOwed {
+            entries[program]?.due = min(entry.due, max(now, entry.answer.at + Self.shortestLife))
+        }
     }
 
     /// An answer of a program that the configuration no longer names changes nothing.

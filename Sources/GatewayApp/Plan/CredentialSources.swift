@@ -45,6 +45,8 @@ package struct CredentialSources: Sendable {
         let locks: CredentialLocks
         /// Runs a keeper that did not exist when the configuration was loaded.
         let start: @Sendable (TokenKeeper) -> Void
+        /// Raised when an upstream rejects keys of the configuration.
+        let doubt: SecretDoubt
         let clock: any GatewayClock
         let logger: Logger
 
@@ -58,6 +60,7 @@ package struct CredentialSources: Sendable {
             feed: AuditEventQueue,
             locks: CredentialLocks,
             start: @escaping @Sendable (TokenKeeper) -> Void,
+            doubt: SecretDoubt = SecretDoubt(),
             clock: any GatewayClock,
             logger: Logger
         ) {
@@ -70,6 +73,7 @@ package struct CredentialSources: Sendable {
             self.feed = feed
             self.locks = locks
             self.start = start
+            self.doubt = doubt
             self.clock = clock
             self.logger = logger
         }
@@ -294,7 +298,8 @@ package struct CredentialSources: Sendable {
                 signer: signer,
                 generation: generation,
                 grantKey: Self.grantKey(of: credential, injection, signer, parts),
-                noted: Self.note(of: credential, parts)
+                noted: Self.note(of: credential, parts),
+                keysRejected: { [doubt = parts.doubt] in doubt.raise() }
             )
         fixedPlaces[credential.name] = fixed.count
         fixed.append(FixedCredential(source, credential))

@@ -522,13 +522,24 @@ extension RequestHeadDecoder {
         guard hasHost else { return head.isHTTP10 ? nil : .missingHost }
         if head.host.isEmpty, head.form != .absolute { return .invalidHost }
         guard bytes.isAuthority(head.host) else { return .invalidHost }
-        guard head.form == .absolute || head.form == .authority else { return nil }
-        // RFC 9112 §3.2.2 lets the target win; two answers to "which host" are how requests get smuggled.
-        guard head.host.count == head.targetAuthority.count || isTargetWithoutPort(bytes) else { return .hostMismatch }
+        switch head.form {
+        case .origin, .asterisk: return nil
+        case .absolute:
+            // The target names the server, whatever Host says (RFC 9112 section 3.2.2). urllib3, and with it boto3, names the proxy there.
+            guard bytes.isAuthority(head.targetAuthority) else { return .invalidTarget }
+            head.host = head.targetAuthority
+            return nil
+        case .authority: return isTargetOfConnect(bytes) ? nil : .hostMismatch
+        }
+    }
+
+    /// Whether the Host of a CONNECT is its target, perhaps without the port.
+    private func isTargetOfConnect(_ bytes: borrowing Span<UInt8>) -> Bool {
+        guard head.host.count == head.targetAuthority.count || isTargetWithoutPort(bytes) else { return false }
         for offset in 0..<head.host.count {
             let (a, b) = (bytes[head.host.lowerBound + offset], bytes[head.targetAuthority.lowerBound + offset])
-            guard a.asciiLowercased == b.asciiLowercased else { return .hostMismatch }
+            guard a.asciiLowercased == b.asciiLowercased else { return false }
         }
-        return nil
+        return true
     }
 }

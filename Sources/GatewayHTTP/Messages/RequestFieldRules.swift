@@ -9,12 +9,21 @@ package struct RequestFieldRules: Sendable {
     /// What the client says of where the request came from is not forwarded.
     package let dropsForwarded: Bool
 
+    /// How much of the content is at hand when the head is written.
+    package enum Content: UInt8, Sendable {
+        /// The upstream can be asked before it is sent.
+        case awaited
+        /// At least its beginning.
+        case begun
+        /// All of it: its length takes the place of chunks.
+        case collected
+    }
+
     /// What differs between the requests of a route.
     package struct Options: Hashable, Sendable {
         /// The client used `Authorization` to authenticate to the gateway.
         package let stripsAuthorization: Bool
-        /// The upstream is asked before content is sent.
-        package let sendsExpect: Bool
+        package let content: Content
         package let trace: TraceFields
         /// The gateway writes a `Destination` of its own.
         package let replacesDestination: Bool
@@ -23,13 +32,13 @@ package struct RequestFieldRules: Sendable {
 
         package init(
             stripsAuthorization: Bool,
-            sendsExpect: Bool,
+            content: Content,
             trace: TraceFields = .pass,
             replacesDestination: Bool = false,
             strippedKeys: APIKeyFields = .none
         ) {
             self.stripsAuthorization = stripsAuthorization
-            self.sendsExpect = sendsExpect
+            self.content = content
             self.trace = trace
             self.replacesDestination = replacesDestination
             self.strippedKeys = strippedKeys
@@ -62,6 +71,8 @@ package struct RequestFieldRules: Sendable {
         case authorization
         /// No content waits, or it has been asked for.
         case expectation
+        /// The length of the content is known, and takes its place.
+        case framing
         case forwardedPolicy
         case cookiePolicy
         /// It belongs to one connection.
@@ -89,8 +100,13 @@ package struct RequestFieldRules: Sendable {
         case .authorization:
             if options.stripsAuthorization { return .clientToken }
             return keepsAuthorization ? nil : .authorization
-        case .contentLength, .transferEncoding: return nil
-        case .expect: return head.expectsContinue && options.sendsExpect ? nil : .expectation
+        case .contentLength: return nil
+        case .transferEncoding:
+            if case .collected = options.content { return .framing }
+            return nil
+        case .expect:
+            if head.expectsContinue, case .awaited = options.content { return nil }
+            return .expectation
         case .forwarded where dropsForwarded: return .forwardedPolicy
         case .cookie where dropsCookies: return .cookiePolicy
         case .destination where options.replacesDestination: return .link

@@ -68,6 +68,7 @@ package struct Exchange: ~Copyable, Sendable {
 
     var responseHasBegun: Bool { attempt.responseHasBegun }
     package var wasReplayed: Bool { attempt.wasReplayed }
+    var wasSignedAnew: Bool { attempt.timesSignedAnew > 0 }
     /// A copy of the body is kept, so that the request can be sent again.
     var isHolding: Bool { attempt.canBeSentAgain }
     /// The whole request can be sent on another connection if this one turns out to be closed.

@@ -114,7 +114,7 @@ final class ExchangeDriver {
                 isHTTP10: head.isHTTP10
             ),
             isRenewable: (chosen ?? route.state.route.source)?.isRenewable ?? false
-                || route.state.route.sessions != nil
+                || route.state.route.mayBeSignedAgain
         )
         record = ExchangeRecord(
             requestID: id,
@@ -338,8 +338,10 @@ final class ExchangeDriver {
     private func connect(with credential: Credential?) {
         if case .replaying = rules.phase {
             let rejected = self.credential?.generation ?? 0
-            // Answering a challenge is not recorded as a replay: some servers send a challenge for each request.
-            if turn == nil { source?.note(.replayed, generation: rejected, by: credentialRequest) }
+            // To sign anew is not recorded as a replay: some servers send a challenge for each request.
+            if turn == nil, !rules.wasSignedAnew {
+                source?.note(.replayed, generation: rejected, by: credentialRequest)
+            }
             dropHeldResponse()
         }
         connect(by: configuration.credentialed(route.state, credential, from: admitted.chosen))
@@ -399,7 +401,8 @@ final class ExchangeDriver {
             case .length(let length): .streamed(length: length)
             case .chunked, .untilClose: .streamed(length: nil)
             }
-        return writer.signable(request.decoder.head, bytes, body: body, at: shared.clock.now().wall)
+        let date = compiled.signatureDate(at: shared.clock.now().wall)
+        return writer.signable(request.decoder.head, bytes, body: body, at: date)
     }
 
     /// Why the request cannot be signed; nil if `writer` has the signature.
@@ -407,10 +410,14 @@ final class ExchangeDriver {
         switch route.credential?.signer {
         case nil: break
         case .everyRequest(let signer)?:
+            // Its length is known now, and services such as S3 refuse chunks (411).
+            let isMeasured = content.isChunked && rules.requestIsComplete && rules.isHolding
+            if isMeasured { writer.content = .collected }
             let signable = signable(by: writer, bytes)
-            let content = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
-            switch signer.sign(signable, content.readableBytesUInt8Span) {
-            case .success(let signature): writer.signature = signature
+            let body = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
+            switch signer.sign(signable, body.readableBytesUInt8Span) {
+            case .success(let signature):
+                writer.signature = isMeasured ? signature.declaring(length: content.heldBytes) : signature
             case .failure(let problem): return problem
             }
         case .afterChallenge?:
@@ -518,7 +525,7 @@ final class ExchangeDriver {
                 request.decoder.head,
                 bytes.readableBytesUInt8Span,
                 route.pool.target.version,
-                lacksWebSocket: route.pool.lacksWebSocket
+                lacksWebSocket: route.pool.lacksWebSocket || route.isSigned
             )
     }
 
@@ -539,13 +546,22 @@ final class ExchangeDriver {
         return true
     }
 
-    /// The upstream does not support WebSocket over HTTP/2.
+    /// Over HTTP/2, a WebSocket is asked for with CONNECT (RFC 8441 section 5), but its signature is over the client's GET.
+    private func takesUpgrade(_ stream: any UpstreamStream) -> Bool {
+        guard route.isSigned, case .content = stream.requestForm else { return stream.takesUpgrade }
+        return false
+    }
+
+    /// The upstream does not support WebSocket over HTTP/2, or the request is signed.
     private func sendByHTTP1(not stream: any UpstreamStream) {
         stream.returnUnused()
         guard mayFallBack else {
             return end(
                 with: .connectionFailed,
-                upstreamProblem(.upgradeFailed, UpstreamVersionRule.takesNoWebSocket)
+                upstreamProblem(
+                    .upgradeFailed,
+                    route.isSigned ? UpstreamVersionRule.signsNoWebSocket : UpstreamVersionRule.takesNoWebSocket
+                )
             )
         }
         goesByHTTP1 = true
@@ -555,7 +571,7 @@ final class ExchangeDriver {
     // MARK: Request
 
     private func send(on stream: any UpstreamStream) {
-        guard !request.decoder.head.wantsUpgrade || stream.takesUpgrade else { return sendByHTTP1(not: stream) }
+        guard !request.decoder.head.wantsUpgrade || takesUpgrade(stream) else { return sendByHTTP1(not: stream) }
         guard case .sendRequest = rules.handle(.connected(isReused: stream.isReused, mayRefuse: stream.canRefuse))
         else {
             return stream.abandon(isCut: false)
@@ -648,7 +664,7 @@ final class ExchangeDriver {
             stripsAuthorization: admitted.stripsAuthorization,
             strippedKeys: admitted.strippedKeys,
             // A replay has the body in memory, so it need not wait for 100 (Continue).
-            sendsExpect: !rules.contentHasBegun,
+            content: rules.contentHasBegun ? .begun : .awaited,
             forwarded: route.addsForwarded ? forwardedLines(bytes) : "",
             trace: route.requestFields.ownsTraceParent ? nil : record.trace
         )
@@ -780,7 +796,7 @@ final class ExchangeDriver {
         defer { leave() }
         reached(.response)
         if head.status == 403 { AsUserAdvice.log(head, bytes, of: compiled, to: shared) }
-        if let rule = rejectionRule, rule.readsBody(of: head, bytes.readableBytesUInt8Span) {
+        if isAuthorized, route.judgesResponses, needsBody(of: head, bytes.readableBytesUInt8Span) {
             setDeadline(TimeAmount(RejectionRule.patience))
             deadlineUse = .inspection
             return .inspect
@@ -824,8 +840,15 @@ final class ExchangeDriver {
 
     /// The rule of the route, `rejected_when`; nil if nothing is injected.
     private var rejectionRule: RejectionRule? {
-        guard isAuthorized, route.hasRejectionRule else { return nil }
+        guard isAuthorized, route.judgesResponses else { return nil }
         return compiled.policy.rejectedWhen
+    }
+
+    /// Whether the response cannot be judged without the beginning of its body, and that can be inspected.
+    private func needsBody(of head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+        if let rule = compiled.policy.rejectedWhen, rule.readsBody(of: head, bytes) { return true }
+        guard let judge = credential?.signer?.judge, judge.judgedStatuses.contains(head.status) else { return false }
+        return BodyInspection.canInspect(head, bytes)
     }
 
     private func responseFacts(
@@ -839,8 +862,8 @@ final class ExchangeDriver {
             from: (compiled.plan.upstream, upstreamPath),
             content: content
         )
-        if route.isSigned, isSignedOtherwise(after: head, bytes) {
-            return ResponseFacts(status: head.status, rejection: .otherSignature)
+        if route.isSigned, let rejection = rejectionOfSignature(head, bytes, content ?? []) {
+            return ResponseFacts(status: head.status, rejection: rejection)
         }
         if sign == nil, (200..<300).contains(head.status), head.grpcStatus != GRPCStatus.unauthenticated.rawValue {
             confirm()
@@ -872,6 +895,50 @@ final class ExchangeDriver {
             bytes.readableBytesUInt8Span
         )
         return ResponseFacts(status: head.status, rejection: rejection, switchesAsOffered: isOffered)
+    }
+
+    /// nil for a response that says nothing about the signature.
+    private func rejectionOfSignature(
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer,
+        _ content: [UInt8]
+    ) -> ResponseFacts.Rejection? {
+        guard let judge = credential?.signer?.judge else {
+            return isSignedOtherwise(after: head, bytes) ? .otherSignature : nil
+        }
+        guard judge.judgedStatuses.contains(head.status), let source else { return nil }
+        let span = bytes.readableBytesUInt8Span
+        let fields = head.fields.map { TokenReply.Field(name: span.string($0.name), value: span.string($0.value)) }
+        let response = TokenReply(status: head.status, fields: fields, body: content)
+        switch judge.verdict(on: response, isToHead: request.decoder.head.isHead) {
+        case nil: return nil
+        case .keysRejected:
+            noteRefusal(status: head.status)
+            return counted(.token(isRenewable: source.isRenewable))
+        case .wrongTime(let least): return isSignedAgain(after: response, least: least) ? .otherSignature : nil
+        }
+    }
+
+    /// Whether the request is sent again with a signature of another date, because the upstream's clock differs from ours.
+    private func isSignedAgain(after response: TokenReply, least: Int) -> Bool {
+        let now = shared.clock.now()
+        guard let measured = ClockSkew.seconds(in: response, sentAt: now, receivedAt: now) else { return false }
+        let correction = compiled.correctSignatureDate(by: measured, least: least)
+        switch correction {
+        case .isMade: return !rules.wasReplayed
+        case .useless: return false
+        case .change, .outOfReach: break
+        }
+        if compiled.mayExplain(at: now.monotonic) {
+            shared.logger.warning(
+                "The upstream refused a signature for its date",
+                metadata: [
+                    "gateway.route": "\(compiled.plan.name)", "gateway.credential": "\(source?.name ?? "")",
+                    "gateway.clock_skew_seconds": "\(measured)", "gateway.reason": "\(SignatureDate.advice(measured))",
+                ]
+            )
+        }
+        return correction != .outOfReach
     }
 
     /// Tells the sessions of the credential what the upstream has answered.
@@ -911,9 +978,14 @@ final class ExchangeDriver {
 
     /// Notes that the upstream rejected a static credential. This is only reported, since a static credential cannot be renewed.
     private func noteRefusal(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
-        guard let fixed = route.fixed, isAuthorized, usesCredential else { return }
+        guard route.fixed != nil, isAuthorized, usesCredential else { return }
         if head.status == 101 { return confirm() }
         guard let status = TokenRejection.refusal(head, bytes.readableBytesUInt8Span) else { return }
+        noteRefusal(status: status)
+    }
+
+    private func noteRefusal(status: Int) {
+        guard let fixed = route.fixed else { return }
         let requestBytes = request.bytes
         let span = requestBytes.readableBytesUInt8Span
         let template = fixed.template(Int(route.number), request.decoder.head, span)

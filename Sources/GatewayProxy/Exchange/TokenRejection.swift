@@ -102,21 +102,14 @@ extension RejectionRule {
     /// Whether the rule needs the body of the response, and the body can be inspected: it is text, finite and not compressed.
     func readsBody(of head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         guard body != nil, looksAt(head.status) else { return false }
-        if case .none = head.framing { return false }
-        let coding = Self.value(of: "content-encoding", in: head, bytes)?.lowercased() ?? "identity"
-        let type = Self.value(of: "content-type", in: head, bytes)?.lowercased().prefix { $0 != ";" && $0 != " " } ?? ""
-        guard coding == "identity", !Self.streams.contains(String(type)) else { return false }
-        return type.isEmpty || type.hasPrefix("text/") || type.hasSuffix("json") || type.hasSuffix("xml")
+        return BodyInspection.canInspect(head, bytes)
     }
-
-    /// Types of bodies that may never end, or whose parts must be forwarded at once.
-    private static let streams: Set = ["text/event-stream", "application/x-ndjson", "application/stream+json"]
 
     private func looksAt(_ status: Int) -> Bool {
         status >= 200 && (statuses.isEmpty || statuses.contains(status))
     }
 
-    private static func value(
+    fileprivate static func value(
         of name: StaticString,
         in head: borrowing ResponseHead,
         _ bytes: borrowing Span<UInt8>
@@ -177,6 +170,21 @@ struct BodyInspection: Sendable {
     /// - Parameter waitingLimit: How many bytes may be held back, with framing. A body in tiny chunks consists mostly of framing,
     ///   and would otherwise need many times ``RejectionRule/bodyLimit``.
     init(waitingLimit: Int) { self.waitingLimit = waitingLimit }
+
+    /// Types of bodies that may never end, or whose parts must be forwarded at once.
+    private static let streams: Set = ["text/event-stream", "application/x-ndjson", "application/stream+json"]
+
+    /// Whether the response has a body that is text, finite and not compressed.
+    static func canInspect(_ head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {
+        if case .none = head.framing { return false }
+        let coding = RejectionRule.value(of: "content-encoding", in: head, bytes)?.lowercased() ?? "identity"
+        let type =
+            RejectionRule.value(of: "content-type", in: head, bytes)?.lowercased().prefix { $0 != ";" && $0 != " " }
+            ?? ""
+        guard coding == "identity", !streams.contains(String(type)) else { return false }
+        return type.isEmpty || type.hasPrefix("text/") || type.hasSuffix("json") || type.hasSuffix("xml")
+            || type.hasPrefix("application/x-amz-json")
+    }
 
     /// Whether the rest of the body is not needed.
     var isEnough: Bool {

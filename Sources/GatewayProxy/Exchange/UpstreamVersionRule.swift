@@ -6,7 +6,7 @@ import GatewayHTTP
 enum UpstreamVersionRule {
     /// Whether only HTTP/1.1 can carry the request.
     ///
-    /// - Parameter lacksWebSocket: The upstream's HTTP/2 is known to take none.
+    /// - Parameter lacksWebSocket: The upstream's HTTP/2 is known to take none, or the request is signed.
     static func needsHTTP1(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -24,6 +24,10 @@ enum UpstreamVersionRule {
     /// What the client is told when its WebSocket must go by HTTP/2 and the upstream takes none there.
     static let takesNoWebSocket =
         "It does not accept WebSockets over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 8441)."
+        + " Set protocol of the route to auto or http1."
+
+    static let signsNoWebSocket =
+        "A WebSocket over HTTP/2 cannot be signed, because it is asked for with another method (RFC 8441)."
         + " Set protocol of the route to auto or http1."
 
     /// What a client that asks for a WebSocket in HTTP/2 is told when the response opens none.

@@ -341,7 +341,7 @@ private struct DepartureDraft: Sendable {
     ) -> [(name: String, reason: RequestFieldRules.DropReason)] {
         let options = RequestFieldRules.Options(
             stripsAuthorization: stripsAuthorization,
-            sendsExpect: true,
+            content: .awaited,
             replacesDestination: replacesDestination,
             strippedKeys: strippedKeys
         )

@@ -392,7 +392,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
         by writer: borrowing RequestWriter,
         end: RequestEnd
     ) throws(HeadFault) {
-        sendsChunks = if case .chunked = head.framing { true } else { false }
+        sendsChunks = if case .chunked = head.framing { writer.content != .collected } else { false }
         if staged.readableBytes == 0 { staged = buffers.take() }
         guard writer.write(head, bytes, end: end, into: &staged) else { throw .unwritable }
     }

@@ -12,8 +12,7 @@ struct RequestWriter: ~Copyable {
     let stripsAuthorization: Bool
     /// The client used these to authenticate to the gateway.
     var strippedKeys: APIKeyFields = .none
-    /// The upstream is asked before content is sent.
-    var sendsExpect = true
+    var content = RequestFieldRules.Content.awaited
     /// What tells where the request came from, where the route wants that told.
     var forwarded = ""
     /// Takes the place of the client's `Destination`, with its CRLF; empty where that stays.
@@ -283,7 +282,7 @@ struct RequestWriter: ~Copyable {
     private var fieldOptions: RequestFieldRules.Options {
         RequestFieldRules.Options(
             stripsAuthorization: stripsAuthorization,
-            sendsExpect: sendsExpect,
+            content: content,
             trace: trace?.fields ?? .pass,
             replacesDestination: !destination.isEmpty,
             strippedKeys: strippedKeys

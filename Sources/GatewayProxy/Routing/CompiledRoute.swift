@@ -33,6 +33,10 @@ final class CompiledRoute: Sendable {
     let policy: RenewalPolicy
     /// The sessions of a credential that signs once the upstream has sent a challenge; nil for others.
     let sessions: SigningSessions?
+    /// A request that was refused may be signed again: after a challenge, or because of its date.
+    let mayBeSignedAgain: Bool
+    /// How far signatures are dated from our clock, in seconds (``SignatureDate``).
+    private let signatureOffset = Atomic<Int>(0)
     private let proxyLogin: FixedCredentialSource?
     private let ownedFields: [String]
     let hostLine: [UInt8]
@@ -84,6 +88,7 @@ final class CompiledRoute: Sendable {
         } else {
             sessions = nil
         }
+        mayBeSignedAgain = sessions != nil || route.source?.fixed?.credential.signer?.judge != nil
         proxyLogin = route.proxyLogin
         ownedFields = route.ownedFields
         prefix = PathPrefix(route.plan)
@@ -136,6 +141,23 @@ final class CompiledRoute: Sendable {
 
     var credentialName: String? { source?.name ?? selection?.name }
     var strategy: String? { source?.strategy ?? selection?.strategy }
+
+    /// The date of a signature that is made now.
+    func signatureDate(at now: UnixTime) -> UnixTime {
+        now + .seconds(signatureOffset.load(ordering: .relaxed))
+    }
+
+    /// An upstream has refused a signature for its date.
+    ///
+    /// - Parameters:
+    ///   - measured: The upstream's clock minus ours, in seconds.
+    ///   - least: By how much the dates must differ.
+    func correctSignatureDate(by measured: Int, least: Int) -> SignatureDate.Correction {
+        let present = signatureOffset.load(ordering: .relaxed)
+        let correction = SignatureDate.correction(by: measured, from: present, least: least)
+        if case .change(let offset) = correction { signatureOffset.store(offset, ordering: .relaxed) }
+        return correction
+    }
 
     /// True once in ten minutes: clients repeat their mistakes, the log need not.
     func mayExplain(at now: MonotonicTime) -> Bool {

@@ -34,8 +34,8 @@ final class CredentialedRoute {
     let isBare: Bool
     /// ``credential`` signs each request.
     let isSigned: Bool
-    /// The route has a rule that recognizes rejections of ``credential`` (`rejected_when`).
-    let hasRejectionRule: Bool
+    /// A rule of the route (`rejected_when`) or the signer of ``credential`` recognizes rejections besides a 401.
+    let judgesResponses: Bool
     /// Each client connection has its own upstream connection.
     let usesPrivateConnection: Bool
     /// The gateway adds fields that name the client: ``CompiledRoute/forwarded``.
@@ -79,7 +79,7 @@ final class CredentialedRoute {
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
         isSigned = credential?.signer != nil
-        hasRejectionRule = credential != nil && route.policy.rejectedWhen != nil
+        judgesResponses = credential != nil && (route.policy.rejectedWhen != nil || credential?.signer?.judge != nil)
         usesPrivateConnection = route.plan.allowsConnectionAuth
         addsForwarded = route.forwarded.addsOurs
         let own = credential.map { Self.ownedNames(of: $0) } ?? []

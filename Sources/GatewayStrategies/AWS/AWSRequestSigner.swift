@@ -94,6 +94,14 @@ struct AWSRequestSigner: RequestSigner {
         }
     }
 
+    // MARK: Responses
+
+    var judgedStatuses: [Int] { AWSErrorResponse.statuses }
+
+    func verdict(on response: TokenReply, isToHead: Bool) -> SignatureVerdict? {
+        AWSErrorResponse.verdict(on: response, isToHead: isToHead, isTemporary: keys.token != nil)
+    }
+
     // MARK: Signature
 
     private func signature(of request: SignableRequest, by plan: Plan, payload: String) -> RequestSignature {
@@ -171,13 +179,13 @@ struct AWSRequestSigner: RequestSigner {
     private func plan(for request: SignableRequest) throws(GatewayProblem) -> Plan {
         let asked = try ClientSignature(of: request)
         let host = AWSEndpoint(request.host)
-        let region = try choose("region", regions, asked?.region, host.region, at: request.host)
+        let region = try choose("region", regions, asked.region, host.region, at: request.host)
         if let own = host.region, !host.isGlobal, own != region {
             throw Self.forbidden(
                 "\(request.host) is in the region \(own), but the request would be signed for \(region)."
             )
         }
-        let service = try choose("service", services, asked?.service, host.service, at: request.host)
+        let service = try choose("service", services, asked.service, host.service, at: request.host)
         if services.isEmpty, let own = host.service, own != service {
             throw Self.forbidden(
                 "\(request.host) belongs to the service \(own), but the request would be signed for \(service)."
@@ -190,7 +198,7 @@ struct AWSRequestSigner: RequestSigner {
             service: service,
             payload: try payload(of: request, declared: declared, isS3: Self.isS3(service)),
             sendsPayloadHash: declared != nil || Self.isS3(service),
-            query: asked?.query
+            query: asked.query
         )
     }
 
@@ -228,9 +236,9 @@ struct AWSRequestSigner: RequestSigner {
     /// `x-amz-content-sha256` of the client; in the query of a presigned request, too.
     private func declaredPayload(
         _ request: SignableRequest,
-        _ asked: ClientSignature?
+        _ asked: ClientSignature
     ) throws(GatewayProblem) -> String? {
-        let declared = request.values(of: "x-amz-content-sha256") + (asked?.payload.map { [$0] } ?? [])
+        let declared = request.values(of: "x-amz-content-sha256") + (asked.payload.map { [$0] } ?? [])
         guard declared.count < 2 else {
             throw GatewayProblem(.requestRefused, "The request has more than one x-amz-content-sha256.")
         }
@@ -275,36 +283,50 @@ struct AWSRequestSigner: RequestSigner {
 
 /// What the signature of a client asks for. It is read from `Authorization`, or from the query of a presigned request.
 private struct ClientSignature {
-    let region: String
-    let service: String
-    /// The query of a presigned request, without the parameters of its signature; nil for other requests.
+    /// nil for a request that is not signed, and so is ``service``.
+    private(set) var region: String?
+    private(set) var service: String?
+    /// What is sent in place of the query; nil if that stays.
+    ///
+    /// The parameters of a signature do not reach the upstream, and neither does a session token, which may be the client's token for the
+    /// gateway.
     private(set) var query: [UInt8]?
     /// The `X-Amz-Content-Sha256` of a presigned request.
     private(set) var payload: String?
 
+    private static let sessionToken = "x-amz-security-token"
     private static let signature = Set(
         [
             "x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-expires",
-            "x-amz-security-token", "x-amz-signature", "x-amz-signedheaders",
+            sessionToken, "x-amz-signature", "x-amz-signedheaders",
         ]
     )
     /// AWS accepts requests that are dated this far ahead.
     private static let tolerance = Duration.seconds(15 * 60)
     private static let maximumLifetime = 604_800
 
-    /// nil for a request that is not signed.
-    init?(of request: SignableRequest) throws(GatewayProblem) {
+    init(of request: SignableRequest) throws(GatewayProblem) {
         let inFields = request.values(of: "authorization").filter { $0.hasPrefix("AWS4-") }
         let parameters = Self.parameters(of: request.query ?? [])
-        let isPresigned = parameters.contains { $0.name == "x-amz-signature" || $0.name == "x-amz-algorithm" }
-        guard !inFields.isEmpty || isPresigned else { return nil }
-        guard inFields.count + (isPresigned ? 1 : 0) == 1 else {
+        let names = Set(parameters.map(\.name))
+        let isPresigned = names.contains("x-amz-signature") || names.contains("x-amz-algorithm")
+        guard inFields.count + (isPresigned ? 1 : 0) < 2 else {
             throw GatewayProblem(.requestRefused, "The request has more than one signature.")
         }
+        guard !names.contains("awsaccesskeyid") || !names.contains("signature") else {
+            throw GatewayProblem(
+                .requestRefused,
+                "The presigned URL has a signature of version 2, which AWS no longer accepts everywhere. Have the client sign with version 4"
+                    + " (signature_version: s3v4)."
+            )
+        }
         guard isPresigned else {
+            if names.contains(Self.sessionToken) { query = Self.joined(parameters) { $0 != Self.sessionToken } }
+            guard !inFields.isEmpty else { return }
             let words = (inFields.first ?? "").split { $0 == " " || $0 == "," }
             let credential = words.dropFirst().first { $0.hasPrefix("Credential=") }?.dropFirst("Credential=".count)
-            (region, service) = try Self.scope(String(words.first ?? ""), credential.map(String.init))
+            let scope = try Self.scope(String(words.first ?? ""), credential.map(String.init))
+            (region, service) = (scope.region, scope.service)
             return
         }
         var values: [String: String] = [:]
@@ -313,14 +335,20 @@ private struct ClientSignature {
                 throw GatewayProblem(.requestRefused, "The request has \(parameter.name) more than once in its query.")
             }
         }
-        (region, service) = try Self.scope(values["x-amz-algorithm"] ?? "", values["x-amz-credential"])
+        let scope = try Self.scope(values["x-amz-algorithm"] ?? "", values["x-amz-credential"])
+        (region, service) = (scope.region, scope.service)
         try Self.checkTime(values["x-amz-date"], values["x-amz-expires"], at: request.time)
         payload = values["x-amz-content-sha256"]
-        let kept = parameters.filter { !Self.signature.contains($0.name) }.map(\.bytes)
-        query = Array(kept.joined(separator: [0x26]))
+        query = Self.joined(parameters) { !Self.signature.contains($0) }
     }
 
-    private static func parameters(of query: [UInt8]) -> [(name: String, value: String, bytes: ArraySlice<UInt8>)] {
+    private typealias Parameter = (name: String, value: String, bytes: ArraySlice<UInt8>)
+
+    private static func joined(_ parameters: [Parameter], where isKept: (String) -> Bool) -> [UInt8] {
+        Array(parameters.filter { isKept($0.name) }.map(\.bytes).joined(separator: [0x26]))
+    }
+
+    private static func parameters(of query: [UInt8]) -> [Parameter] {
         query.split(separator: 0x26, omittingEmptySubsequences: false).map { pair in
             let name = pair.prefix { $0 != 0x3D }
             let value = SignatureV4.decoded(pair.dropFirst(name.count + 1))

@@ -49,11 +49,41 @@ package protocol RequestSigner: SignerDescription {
         _ request: SignableRequest,
         _ content: borrowing Span<UInt8>
     ) -> Result<RequestSignature, GatewayProblem>
+
+    /// The statuses of the responses that ``verdict(on:isToHead:)`` is asked about. The beginning of their body is inspected first, if they have one.
+    var judgedStatuses: [Int] { get }
+
+    /// What a response says about the signature of its request; nil if it says nothing.
+    ///
+    /// - Parameters:
+    ///   - response: Its body is the beginning; empty if there is none, or if it cannot be inspected.
+    ///   - isToHead: It answers HEAD, so it has no body.
+    func verdict(on response: TokenReply, isToHead: Bool) -> SignatureVerdict?
 }
 
 extension RequestSigner {
     package var usualFields: [String] { ownedFields }
     package func otherPaths(of request: SignableRequest) -> [[UInt8]?] { [] }
+    package var judgedStatuses: [Int] { [] }
+    package func verdict(on response: TokenReply, isToHead: Bool) -> SignatureVerdict? { nil }
+}
+
+extension Signer {
+    /// nil for one that does not judge responses by itself.
+    package var judge: (any RequestSigner)? {
+        guard case .everyRequest(let signer) = self, !signer.judgedStatuses.isEmpty else { return nil }
+        return signer
+    }
+}
+
+/// What a response says about the signature of its request.
+package enum SignatureVerdict: Hashable, Sendable {
+    /// The upstream does not accept the keys any more.
+    case keysRejected
+    /// The upstream does not accept the date of the signature.
+    ///
+    /// - Parameter least: By how many seconds that date and the upstream's clock must differ for this to be the reason.
+    case wrongTime(least: Int)
 }
 
 /// Makes from a challenge of an upstream what later requests are signed with (``SigningSessions``). Pure.
@@ -187,5 +217,13 @@ package final class RequestSignature: Sendable {
         self.fields = fields
         self.query = query
         lines = Injection(fields: fields).lines
+    }
+
+    /// The same with the length of a body that was collected, which takes the place of its chunks.
+    package func declaring(length: Int) -> RequestSignature {
+        RequestSignature(
+            fields: fields + [Injection.Field(name: "Content-Length", value: Secret(String(length)))],
+            query: query
+        )
     }
 }

@@ -22,6 +22,7 @@ package final class FixedCredentialSource: CredentialSource {
     private let seed = UInt64.random(in: 0...UInt64.max)
     private let firstUses = Mutex(FirstUses())
     private let noted: @Sendable (CredentialUseEvent, CredentialRequest) -> Void
+    private let keysRejected: @Sendable () -> Void
 
     private struct LockState {
         var isLocked = false
@@ -32,6 +33,7 @@ package final class FixedCredentialSource: CredentialSource {
     ///   - generation: Above that of what is sent before an upstream has asked, where there is such a thing.
     ///   - grantKey: The key of what is injected, or signed with.
     ///   - noted: Told of first uses and repetitions, for the audit log. Must not block.
+    ///   - keysRejected: Told when an upstream has said that the keys that it signs with are not valid. Must not block.
     package init(
         name: String,
         strategy: String,
@@ -39,12 +41,14 @@ package final class FixedCredentialSource: CredentialSource {
         signer: Signer? = nil,
         generation: Int = 1,
         grantKey: CredentialKey? = nil,
-        noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in }
+        noted: @escaping @Sendable (CredentialUseEvent, CredentialRequest) -> Void = { _, _ in },
+        keysRejected: @escaping @Sendable () -> Void = {}
     ) {
         self.strategy = strategy
         self.grantKey = grantKey
         self.credential = Credential(name: name, generation: generation, injection: injection, signer: signer)
         self.noted = noted
+        self.keysRejected = keysRejected
     }
 
     package var injection: Injection { credential.injection }
@@ -109,7 +113,7 @@ package final class FixedCredentialSource: CredentialSource {
 
     /// An upstream has refused it.
     ///
-    /// - Parameter status: 401 or 403.
+    /// - Parameter status: 401 or 403; others only where the upstream has named the credential as the reason.
     package func rejected(
         by client: String?,
         _ template: RejectionLedger.Key,
@@ -142,7 +146,11 @@ package final class FixedCredentialSource: CredentialSource {
     }
 
     package func cancel(_ ticket: CredentialTicket) {}
-    package func rejected(generation: Int, by demand: CredentialRequest) {}
+
+    package func rejected(generation: Int, by demand: CredentialRequest) {
+        // Other upstreams answer 401 for many reasons.
+        if credential.signer?.judge != nil { keysRejected() }
+    }
 
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         switch event {

@@ -39,6 +39,45 @@ package enum ClockSkew {
     }
 }
 
+/// How far signatures are dated from this machine's clock, after an upstream has refused one for its date.
+package enum SignatureDate {
+    /// A wrong `Date` must not make a signature valid at any time that somebody likes.
+    package static let mostSeconds = 15 * 60
+    /// How much difference a service accepts, at most (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
+    /// RequestTimeTooSkewed).
+    private static let tolerance = 15 * 60
+
+    package enum Correction: Hashable, Sendable {
+        /// Date signatures this far from our clock from now on, and send the request again.
+        case change(to: Int)
+        /// Another request has caused the same correction. Send this one again if it was sent before that.
+        case isMade
+        /// The clocks differ too much.
+        case outOfReach
+        /// Another date would not help.
+        case useless
+    }
+
+    /// - Parameters:
+    ///   - measured: The upstream's clock minus ours, in seconds.
+    ///   - present: How far signatures are dated from our clock now.
+    ///   - least: By how much the dates must differ.
+    package static func correction(by measured: Int, from present: Int, least: Int) -> Correction {
+        let wanted = min(max(measured, -mostSeconds), mostSeconds)
+        guard (measured - wanted).magnitude < tolerance else { return .outOfReach }
+        if (wanted - present).magnitude >= least { return .change(to: wanted) }
+        return wanted.magnitude >= least ? .isMade : .useless
+    }
+
+    /// What the log says, and how to fix it.
+    package static func advice(_ measured: Int) -> String {
+        let direction = measured > 0 ? "behind" : "ahead of"
+        return
+            "This machine's clock is \(measured.magnitude) s \(direction) the upstream's. The gateway corrects the dates of signatures by at"
+            + " most \(mostSeconds / 60) minutes. Set the clock: timedatectl set-ntp true"
+    }
+}
+
 /// What is known about the clocks of authorization servers, and what people were told about them.
 struct ClockSkewRecord: Sendable {
     /// What a measurement changes for people.

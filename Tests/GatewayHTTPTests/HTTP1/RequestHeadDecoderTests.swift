@@ -101,7 +101,10 @@ struct RequestHeadDecoderTests {
             Refused(head: "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", reason: .invalidHost),
             Refused(head: "GET / HTTP/1.1\r\nHost: a,b\r\n\r\n", reason: .invalidHost),
             Refused(head: "GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", reason: .duplicateHost),
-            Refused(head: "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", reason: .hostMismatch),
+            Refused(head: "GET http://a/ HTTP/1.1\r\nHost: b c\r\n\r\n", reason: .invalidHost),
+            Refused(head: "GET http://a/ HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", reason: .duplicateHost),
+            Refused(head: "GET http://a/ HTTP/1.1\r\n\r\n", reason: .missingHost),
+            Refused(head: "GET http://a,b/ HTTP/1.1\r\nHost: a\r\n\r\n", reason: .invalidTarget),
             Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n", reason: .invalidContentLength),
             Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1,1\r\n\r\n", reason: .invalidContentLength),
             Refused(head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x1\r\n\r\n", reason: .invalidContentLength),
@@ -210,12 +213,15 @@ struct RequestHeadDecoderTests {
         #expect((decoded.outcome == .head) == isTaken)
     }
 
-    @Test func theAbsoluteFormNamesItsHost() {
-        let text = "GET HTTP://A.example HTTP/1.1\r\nHost: a.EXAMPLE\r\n\r\n"
+    /// Whatever `Host` says (RFC 9112 section 3.2.2).
+    @Test(arguments: ["a.EXAMPLE", "b.example:8080", "A.example:80", ""])
+    func theAbsoluteFormNamesItsHost(_ host: String) {
+        let text = "GET HTTP://A.example HTTP/1.1\r\nHost: \(host)\r\n\r\n"
         let decoded = decode(text)
         #expect(decoded.outcome == .head)
         #expect(decoded.decoder.head.form == .absolute)
         #expect(Array(text.utf8).span.string(decoded.decoder.head.targetAuthority) == "A.example")
+        #expect(Array(text.utf8).span.string(decoded.decoder.head.host) == "A.example")
         let path = decoded.decoder.head.path
         #expect(path.isEmpty)
     }

@@ -24,14 +24,14 @@ struct RequestFieldRulesTests {
         _ fields: [String],
         by rules: RequestFieldRules,
         stripsAuthorization: Bool = false,
-        sendsExpect: Bool = true,
+        content: RequestFieldRules.Content = .awaited,
         trace: TraceFields = .pass,
         strippedKeys: APIKeyFields = [],
         line: String = "GET / HTTP/1.1"
     ) -> [[String]]? {
         let options = RequestFieldRules.Options(
             stripsAuthorization: stripsAuthorization,
-            sendsExpect: sendsExpect,
+            content: content,
             trace: trace,
             strippedKeys: strippedKeys
         )
@@ -115,11 +115,18 @@ struct RequestFieldRulesTests {
         #expect(Self.kept([field], by: Self.rules()) == [])
     }
 
-    @Test(arguments: [true, false])
-    func expectIsForwardedAsLongAsContentIsYetToCome(_ sendsExpect: Bool) {
+    @Test(arguments: [RequestFieldRules.Content.awaited, .begun, .collected])
+    func expectIsForwardedAsLongAsContentIsYetToCome(_ content: RequestFieldRules.Content) {
         let fields = ["Content-Length: 3", "Expect: 100-continue"]
-        let kept = Self.kept(fields, by: Self.rules(), sendsExpect: sendsExpect, line: "PUT / HTTP/1.1")
-        #expect(kept == [sendsExpect ? fields : ["Content-Length: 3"]])
+        let kept = Self.kept(fields, by: Self.rules(), content: content, line: "PUT / HTTP/1.1")
+        #expect(kept == [content == .awaited ? fields : ["Content-Length: 3"]])
+    }
+
+    @Test(arguments: [(RequestFieldRules.Content.awaited, true), (.begun, true), (.collected, false)])
+    func chunksGoWhereTheLengthIsKnown(_ content: RequestFieldRules.Content, _ areKept: Bool) {
+        let fields = ["A: 1", "Transfer-Encoding: chunked"]
+        let kept = Self.kept(fields, by: Self.rules(), content: content, line: "PUT / HTTP/1.1")
+        #expect(kept == [areKept ? fields : ["A: 1"]])
     }
 
     @Test func whatConnectionNamesEndsHere() {

@@ -255,6 +255,31 @@ struct AWSRequestSignerTests {
         #expect(refusal(presigned(time, lifetime), try signer())?.kind == kind)
     }
 
+    /// An SDK whose session token is the client's token for the gateway signs URLs with it.
+    @Test func theSessionTokenOfAClientIsNeverForwarded() throws {
+        let signer = try signer(["session_token": "canary-token"])
+        let token = "X-Amz-Security-Token=token-of-a-client"
+        let presigned = try signature(presigned("20260301T092900Z", "300", "\(token)&versionId=1&"), by: signer)
+        #expect(presigned.query == Array("versionId=1".utf8))
+        for token in [token, "x%2Damz-security-token=a", "\(token)&\(token)", "X-Amz-Security-Token"] {
+            let others = request("GET", "/bucket/key?versionId=1&\(token)&x-id=a")
+            #expect(try signature(others, by: signer).query == Array("versionId=1&x-id=a".utf8))
+            let alone = request("GET", "/bucket/key?\(token)", dropped: asked("eu-central-1", "s3"))
+            #expect(try signature(alone, by: signer).query == [])
+            #expect(
+                try value("Authorization", signature(alone, by: signer))
+                    == value("Authorization", signature(request(), by: signer))
+            )
+        }
+        #expect(try signature(request("GET", "/bucket/key?versionId=1"), by: signer).query == nil)
+    }
+
+    @Test func presignedURLsOfVersion2AreRefused() throws {
+        let old = request("GET", "/bucket/key?AWSAccessKeyId=a&Signature=b&Expires=1772357400")
+        #expect(refusal(old, try signer())?.kind == .requestRefused)
+        #expect(refusal(request("GET", "/bucket/key?Signature=b"), try signer()) == nil)
+    }
+
     @Test func aParameterOfTheSignatureThatComesTwiceIsRefused() throws {
         let twice = presigned("20260301T092900Z", "300", "x-amz-date=20260301T092900Z&")
         #expect(refusal(twice, try signer())?.kind == .requestRefused)

@@ -94,3 +94,30 @@ struct ClockSkewTests {
         #expect(record.take(1, of: origin(1)) == .agrees)
     }
 }
+
+@Suite("The date of signatures", .timeLimit(.minutes(5)))
+struct SignatureDateTests {
+    @Test(arguments: [
+        (600, 0, SignatureDate.Correction.change(to: 600)), (-600, 0, .change(to: -600)), (0, 600, .change(to: 0)),
+        (30, 0, .change(to: 30)), (29, 0, .useless), (0, 0, .useless), (-29, 0, .useless),
+        // Another request was faster.
+        (600, 600, .isMade), (-600, -590, .isMade), (1200, 900, .isMade),
+        // Fifteen minutes at most, which is enough where the service accepts as much again.
+        (901, 0, .change(to: 900)), (1799, 0, .change(to: 900)), (-1799, 0, .change(to: -900)),
+        (1800, 0, .outOfReach), (-1800, 0, .outOfReach), (1_000_000, 900, .outOfReach),
+        (Int.max / 2, -900, .outOfReach),
+    ])
+    func corrections(_ measured: Int, _ present: Int, _ expected: SignatureDate.Correction) {
+        #expect(SignatureDate.correction(by: measured, from: present, least: 30) == expected)
+    }
+
+    @Test(arguments: [(240, SignatureDate.Correction.change(to: 240)), (239, .useless)])
+    func aResponseThatNamesNoReasonNeedsMore(_ measured: Int, _ expected: SignatureDate.Correction) {
+        #expect(SignatureDate.correction(by: measured, from: 0, least: 240) == expected)
+    }
+
+    @Test func theLogSaysWhichWay() {
+        #expect(SignatureDate.advice(600).contains("600 s behind"))
+        #expect(SignatureDate.advice(-600).contains("600 s ahead of"))
+    }
+}
