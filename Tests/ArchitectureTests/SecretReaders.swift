@@ -42,6 +42,7 @@ enum SecretReaders {
         "GatewayTokens/Tokens/SignedJWT.swift",
         "GatewayStrategies/AWS/AWSRequestSigner.swift",
         "GatewayStrategies/AWS/AWSSignatureStrategy.swift",
+        "GatewayStrategies/AWS/AWSTemporaryKeys.swift",
         "GatewayStrategies/AWS/SignatureV4.swift",
         "GatewayStrategies/Box/BoxJWTStrategy.swift",
         "GatewayStrategies/Delegated/DelegatedStrategy.swift",

@@ -160,10 +160,24 @@ package struct CredentialSources: Sendable {
         known[key] = keepers.count
         let kept = previous?.definedKeepers[definition]
         let trigger: TokenEvent.Trigger = previous == nil ? .startup : .reload
-        let own = kept ?? Self.keeper(credential, grant, key, parent, parts, begunBy: trigger)
+        let problem = Self.problem(ofParent: credential.parent, in: credentials, parts.locks)
+        let own = kept ?? Self.keeper(credential, grant, key, parent, parentProblem: problem, parts, begunBy: trigger)
         definedKeepers[definition] = own
         keepers.append(own)
         return known[key]
+    }
+
+    /// Why a parent with keys from the configuration may not be used: it is locked, or one with the same secret.
+    private static func problem(
+        ofParent index: Int?,
+        in credentials: [CredentialPlan],
+        _ locks: CredentialLocks
+    ) -> @Sendable () -> GatewayProblem? {
+        guard let index, case .signed = credentials[index].strategy.behavior else { return { nil } }
+        let (parent, secret) = (credentials[index].name, credentials[index].strategy.injectedSecret?.secret)
+        let others = credentials.filter { secret != nil && $0.strategy.injectedSecret?.secret == secret }.map(\.name)
+        let names = [parent] + others.filter { $0 != parent }
+        return { names.first { locks.contains($0) }.map { .locked($0) } }
     }
 
     private mutating func add(
@@ -244,6 +258,7 @@ package struct CredentialSources: Sendable {
         _ grant: any TokenGrant,
         _ key: CredentialKey,
         _ parent: TokenKeeper?,
+        parentProblem: @escaping @Sendable () -> GatewayProblem? = { nil },
         _ parts: Parts,
         _ store: (any TokenStore)? = nil,
         callLimit: SubjectCallLimit? = nil,
@@ -264,6 +279,7 @@ package struct CredentialSources: Sendable {
                 clock: parts.clock,
                 logger: parts.logger,
                 parent: parent,
+                parentProblem: parentProblem,
                 callLimit: callLimit,
                 secretOrigin: credential.clientSecretOrigin
             ),

@@ -178,7 +178,7 @@ package enum ConfigSchema {
     static func strategyTree(_ type: any AuthStrategy.Type) -> KeyRecorder.Node {
         var (isStatic, hasSecret) = (false, true)
         // Stays unknown if the strategy accepts no made-up document.
-        var sendsRequests: Bool?
+        var sendsRequests: Bool? = type.maySendRequests ? true : nil
         let tree = SchemaProbe.explore(fixed: ["strategy": type.kind]) { document, recorder in
             let fields = fields(document, recorder)
             let strategy = fields.flatMap { type.read(from: $0) }

@@ -186,6 +186,10 @@ package enum EngineDecoder {
     /// Why no field that is known beforehand signs a request in.
     private static func obstacle(_ credential: CredentialPlan?) -> String? {
         switch credential?.strategy.behavior {
+        case .token where credential?.strategy.behavior.signs ?? false, .signed:
+            return
+                "\(credential?.strategyKind ?? "") signs each request as it is sent, and an engine cannot be handed a signature in"
+                + " advance; send these requests through a proxy listener"
         case .token: return nil
         case .fixed(let injection):
             return injection.hasSecretTarget
@@ -194,10 +198,6 @@ package enum EngineDecoder {
                 : nil
         case nil, .some(.none):
             return "the route has no credential that can be handed to an engine"
-        case .signed:
-            return
-                "\(credential?.strategyKind ?? "") signs each request as it is sent, and an engine cannot be handed a signature in"
-                + " advance; send these requests through a proxy listener"
         case .onChallenge:
             return "\(credential?.strategyKind ?? "") sends its credential once the upstream has asked for it, and an"
                 + " engine does not pass the challenge on; remove \"mode: challenge\""

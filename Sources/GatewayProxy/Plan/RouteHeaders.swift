@@ -116,17 +116,18 @@ struct RouteHeaders {
 extension AuthBehavior {
     /// The header fields that it is known to put its credential into.
     fileprivate var injectedFields: [String] {
-        let token = TokenSet(access: Secret("token"), obtainedAt: UnixTime(seconds: 0))
-        let injection: Injection? =
+        let token = Self.exampleToken
+        let names: [String]? =
             switch self {
             case .none: nil
-            case .signed(let signer): Injection(fields: signer.ownedFields.map { .init(name: $0, value: Secret("")) })
-            case .fixed(let injection), .onChallenge(let injection, _): injection
-            case .token(let grant): grant.injection(of: token)
+            case .signed(let signer): signer.ownedFields
+            case .fixed(let injection), .onChallenge(let injection, _): injection.fields.map(\.name)
+            case .token(let grant):
+                grant.signer(with: token)?.ownedFields ?? grant.injection(of: token).fields.map(\.name)
             // The form is the same for all of them.
-            case .tokens(let grants): grants.grant(for: "user").injection(of: token)
+            case .tokens(let grants): grants.grant(for: "user").injection(of: token).fields.map(\.name)
             }
         // What clients send there never goes along with a credential, wherever that stands.
-        return injection.map { $0.fields.map(\.name) + ["Authorization"] } ?? []
+        return names.map { $0 + ["Authorization"] } ?? []
     }
 }

@@ -27,7 +27,8 @@ struct AWSRequestSigner: RequestSigner {
         return identity
     }
 
-    let ownedFields = ["Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-SHA256"]
+    static let fields = ["Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-SHA256"]
+    let ownedFields = Self.fields
     var usualFields: [String] {
         ["Authorization", "X-Amz-Date"] + (keys.token == nil ? [] : ["X-Amz-Security-Token"])
     }

@@ -2,12 +2,19 @@ import GatewayConfiguration
 import GatewayHTTP
 import GatewayTokens
 
-/// Signs requests to AWS with an access key (Signature Version 4).
-struct AWSSignatureStrategy: AuthStrategy {
+/// Signs requests to AWS (Signature Version 4), with an access key or with temporary keys.
+struct AWSSignatureStrategy: DerivedStrategy {
     static let kind = "aws_sigv4"
     static let otherNames = ["aws", "aws_iam", "aws_signature", "sigv4"]
+    static let maySendRequests = true
 
-    private let signer: AWSRequestSigner
+    private enum Keys {
+        case own(AWSRequestSigner)
+        case temporary(AWSTokenGrant)
+    }
+
+    let parent: CredentialReference?
+    private let keys: Keys
 
     private static let meanings: [String: KeyMeaning] = [
         "access_key_id": KeyMeaning("The ID of the access key.", example: "{env: AWS_ACCESS_KEY_ID}"),
@@ -15,6 +22,23 @@ struct AWSSignatureStrategy: AuthStrategy {
         "session_token": KeyMeaning(
             "The session token of temporary keys.",
             example: "{env: AWS_SESSION_TOKEN}"
+        ),
+        "credential_process": KeyMeaning(
+            "A program that prints keys as for credential_process of AWS, and its arguments. No shell is used; ./ is the folder"
+                + " of this file.",
+            example: "[./bin/print-keys, --account, production]"
+        ),
+        "parent": KeyMeaning(
+            "The aws_sigv4 credential whose keys ask for the role, instead of an access key.",
+            example: "aws-base"
+        ),
+        "web_identity": KeyMeaning(
+            "A token from another issuer that asks for the role, instead of an access key. It is fetched for each request.",
+            example: "{file: /var/run/secrets/eks.amazonaws.com/serviceaccount/token}"
+        ),
+        "assume_role": KeyMeaning(
+            "The role whose temporary keys sign requests.",
+            example: "role_arn: arn:aws:iam::123456789012:role/reader\nduration: 15m"
         ),
         "region": KeyMeaning(
             "The region that requests are signed for, or a list of those that clients may choose.",
@@ -28,13 +52,68 @@ struct AWSSignatureStrategy: AuthStrategy {
         ),
     ]
 
+    /// What stands instead of an access key.
+    private static let alternatives = ["credential_process", "parent", "web_identity"]
+    private static let ownKeys = ["access_key_id", "secret_access_key", "session_token"]
+
     init?(from fields: ConfigFields) {
         fields.explain(Self.meanings)
         let errors = fields.context.errorCount
-        let id = fields.requiredString("access_key_id")
-        let key = fields.requiredSecret("secret_access_key")
+        let given = Self.alternatives.filter { fields.has($0) }
+        if let first = given.first {
+            for key in Self.ownKeys where fields.has(key) {
+                if let node = fields.node(key) { fields.context.hide(node) }
+                fields.error(key, "cannot be combined with \(first)")
+            }
+            for other in given.dropFirst() { fields.error(other, "cannot be combined with \(first)") }
+        }
+        let own = given.isEmpty ? Self.accessKey(in: fields) : nil
+        let program = fields.command("credential_process")
+        let parent = Self.parent(in: fields)
+        let assertion = given.contains("web_identity") ? fields.requiredAssertion("web_identity") : nil
+        let regions = Self.names("region", in: fields)
+        let services = Self.names("service", in: fields)
+        var role = AssumedRole(in: fields, usualRegion: regions.count == 1 ? regions.first : nil)
+        switch given.first {
+        case "credential_process"? where fields.has("assume_role"):
+            fields.error(
+                "assume_role",
+                "cannot be combined with credential_process; give the role a credential of its own, whose parent is this one"
+            )
+        case let other? where other != "credential_process" && !fields.has("assume_role"):
+            fields.missing("assume_role", orAnother: true)
+        default: break
+        }
+        guard fields.context.errorCount == errors else { return nil }
+        if let own { role?.caller = .keys(own, of: nil) }
+        if let assertion { role?.caller = .webIdentity(assertion) }
+        self.parent = parent
+        if let role {
+            keys = .temporary(AWSTokenGrant(source: .role(role), regions: regions, services: services))
+        } else if let program {
+            // A request waits for it no longer than for STS.
+            let run = TokenProgram(command: program, timeout: TokenRequest.longestCall)
+            keys = .temporary(AWSTokenGrant(source: .program(run), regions: regions, services: services))
+        } else if let own {
+            keys = .own(AWSRequestSigner(keys: own, regions: regions, services: services))
+        } else {
+            return nil
+        }
+    }
+
+    private init(_ strategy: AWSSignatureStrategy, made grant: AWSTokenGrant) {
+        parent = strategy.parent
+        keys = .temporary(grant)
+    }
+
+    private static func accessKey(in fields: ConfigFields) -> AWSRequestSigner.Keys? {
+        for key in ["access_key_id", "secret_access_key"] where !fields.has(key) {
+            fields.missing(key, orAnother: true)
+        }
+        let id = fields.string("access_key_id")
+        let secret = fields.secret("secret_access_key")
         let token = fields.secret("session_token")
-        if let id, !Self.isKeyID(id) {
+        if let id, !AWSRequestSigner.Keys.isID(id) {
             fields.error(
                 "access_key_id",
                 "must be at most 128 visible characters, without spaces, commas, slashes or equals signs"
@@ -43,20 +122,13 @@ struct AWSSignatureStrategy: AuthStrategy {
         if let token, !token.withValue(FieldSyntax.isValue) {
             fields.error("session_token", "must be visible ASCII without a space at either end")
         }
-        let regions = Self.names("region", in: fields)
-        let services = Self.names("service", in: fields)
-        guard let id, let key, fields.context.errorCount == errors else { return nil }
-        let keys = AWSRequestSigner.Keys(id: id, secret: key, token: token)
-        signer = AWSRequestSigner(keys: keys, regions: regions, services: services)
+        guard let id, let secret else { return nil }
+        return AWSRequestSigner.Keys(id: id, secret: secret, token: token)
     }
 
-    var behavior: AuthBehavior { .signed(.everyRequest(signer)) }
-    var injectedSecret: (key: String, secret: Secret)? { ("secret_access_key", signer.keys.secret) }
-
-    /// It is written into `Credential=ID/…`, so it must not contain what ends it there.
-    private static func isKeyID(_ text: String) -> Bool {
-        (1...128).contains(text.utf8.count) && FieldSyntax.isValue(text)
-            && text.utf8.allSatisfy { $0 != 0x20 && $0 != 0x2C && $0 != 0x2F && $0 != 0x3D }
+    private static func parent(in fields: ConfigFields) -> CredentialReference? {
+        guard let name = fields.string("parent"), let span = fields.node("parent")?.span else { return nil }
+        return CredentialReference(name: name, span: span, path: fields.path.appending("parent"))
     }
 
     private static func names(_ key: String, in fields: ConfigFields) -> [String] {
@@ -74,5 +146,59 @@ struct AWSSignatureStrategy: AuthStrategy {
             )
         }
         return names
+    }
+
+    var behavior: AuthBehavior {
+        switch keys {
+        case .own(let signer): .signed(.everyRequest(signer))
+        case .temporary(let grant): .token(grant)
+        }
+    }
+
+    var injectedSecret: (key: String, secret: Secret)? {
+        guard case .own(let signer) = keys else { return nil }
+        return ("secret_access_key", signer.keys.secret)
+    }
+
+    // MARK: Parents
+
+    func made(from parent: any TokenGrant) throws(UnusableInput) -> any AuthStrategy {
+        guard let base = parent as? AWSTokenGrant else {
+            throw UnusableInput(
+                "\(parent.identity.strategy) has no AWS keys; name a credential with the strategy aws_sigv4"
+            )
+        }
+        return try asking(.parent(parent)) { role in
+            guard case .role = base.source else { return true }
+            return role.duration <= AssumedRole.longestChained
+        }
+    }
+
+    func made(from signer: Signer) throws(UnusableInput) -> any AuthStrategy {
+        guard case .everyRequest(let signer) = signer, let base = signer as? AWSRequestSigner else {
+            throw UnusableInput(
+                "\(signer.identity.strategy) has no AWS keys; name a credential with the strategy aws_sigv4"
+            )
+        }
+        return try asking(.keys(base.keys, of: base.identity)) { _ in true }
+    }
+
+    private func asking(
+        _ caller: AssumedRole.Caller,
+        if allowed: (AssumedRole) -> Bool
+    ) throws(UnusableInput) -> any AuthStrategy {
+        guard case .temporary(let grant) = keys, case .role(var role) = grant.source else {
+            throw UnusableInput("only a role has a parent")
+        }
+        guard allowed(role) else {
+            throw UnusableInput(
+                "its keys are those of a role, and another role gives them keys for at most 1h; shorten duration"
+            )
+        }
+        role.caller = caller
+        return AWSSignatureStrategy(
+            self,
+            made: AWSTokenGrant(source: .role(role), regions: grant.regions, services: grant.services)
+        )
     }
 }

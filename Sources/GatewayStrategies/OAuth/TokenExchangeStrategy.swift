@@ -3,7 +3,7 @@ import GatewayHTTP
 import GatewayTokens
 
 /// Obtains a token by exchanging another credential's token (RFC 8693): at Box, a weaker one for a browser or an app.
-struct TokenExchangeStrategy: DerivedStrategy {
+struct TokenExchangeStrategy: DownscopingStrategy {
     static let kind = "oauth2_token_exchange"
     static let otherNames = ["token_exchange", "urn:ietf:params:oauth:grant-type:token-exchange", "downscope"]
 

@@ -77,6 +77,10 @@ package struct TokenGrantConformance: Sendable {
 
     private func injectsTheAccessTokenAlone() throws {
         let injection = grant.injection(of: token)
+        if let signer = grant.signer(with: token) {
+            try promise(injection.isEmpty, "what requests are signed with is not injected")
+            return try promise(!signer.ownedFields.isEmpty, "clients do not fill the fields of a signature")
+        }
         let values = injection.secrets
         let access = token.access.withValue { $0 }
         try promise(

@@ -37,6 +37,9 @@ package protocol AuthStrategy: Sendable {
     /// Where in its block that stands.
     static var clientTLSKey: String { get }
 
+    /// Whether it sends requests of its own with some of its keys, although not with all. The schema then has the key `proxy`.
+    static var maySendRequests: Bool { get }
+
     /// Whether ``switchingSubject(_:)`` is supported.
     static var hasSubject: Bool { get }
 
@@ -68,6 +71,7 @@ extension AuthStrategy {
     }
 
     package static var otherNames: [String] { [] }
+    package static var maySendRequests: Bool { false }
     package static var hasSubject: Bool { false }
     package static var hasSessions: Bool { false }
     package static var userField: UserField? { nil }
@@ -149,6 +153,10 @@ package protocol TokenGrant: Sendable {
     /// What the token looks like on a forwarded request.
     func injection(of token: TokenSet) -> Injection
 
+    /// Signs forwarded requests with the token, which is then not injected. nil for most grants, and never nil for the others, whatever
+    /// the token: one that cannot be used needs a signer that refuses.
+    func signer(with token: TokenSet) -> Signer?
+
     /// How a person gets a first token, or the next one when no renewal is possible; nil when no login exists.
     var login: (any LoginFlow)? { get }
 
@@ -175,6 +183,7 @@ extension TokenGrant {
     package func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { rotatesRefreshToken }
     package var canAcquireAnew: Bool { false }
     package var sendsSecrets: Bool { true }
+    package func signer(with token: TokenSet) -> Signer? { nil }
     package var hiddenSecrets: [Secret] { identity.secrets }
     package var authorityEndpoints: [AuthorityEndpoint] { [] }
 }
@@ -200,6 +209,18 @@ extension TokenGrant {
 
 /// What a behavior says about the tokens of its credential.
 extension AuthBehavior {
+    /// Stands for any token where only the form of its injection matters.
+    package static let exampleToken = TokenSet(access: Secret("example"), obtainedAt: UnixTime(milliseconds: 0))
+
+    /// Whether each request is signed, or a challenge is answered with a signature, so that nothing is known before.
+    package var signs: Bool {
+        switch self {
+        case .signed: true
+        case .token(let grant): grant.signer(with: Self.exampleToken) != nil
+        case .none, .fixed, .onChallenge, .tokens: false
+        }
+    }
+
     /// Whether a token of it can be replaced without a person.
     package var isRenewable: Bool {
         switch self {

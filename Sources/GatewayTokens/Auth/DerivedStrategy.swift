@@ -1,18 +1,30 @@
 package import GatewayConfiguration
 package import GatewayHTTP
 
-/// A credential that is made from the token of another one (RFC 8693), its parent.
+/// A credential that is made from the token or the keys of another one, its parent.
 ///
 /// It is decoded before its parent is known, and of use only after ``made(from:)``. A block without a ``parent`` is whole.
 package protocol DerivedStrategy: AuthStrategy {
-    /// Reads `downscope` of a route, whose parent is the credential that the route names.
-    init?(downscope fields: ConfigFields)
-
     /// The parent as the block names it; nil for a `downscope`, and for a token that others issue.
     var parent: CredentialReference? { get }
 
     /// The whole credential.
     func made(from parent: any TokenGrant) throws(UnusableInput) -> any AuthStrategy
+
+    /// The whole credential, where the parent signs with keys of the configuration.
+    func made(from signer: Signer) throws(UnusableInput) -> any AuthStrategy
+}
+
+extension DerivedStrategy {
+    package func made(from signer: Signer) throws(UnusableInput) -> any AuthStrategy {
+        throw UnusableInput("\(signer.identity.strategy) has no token that could be exchanged")
+    }
+}
+
+/// What makes weaker tokens (RFC 8693).
+package protocol DownscopingStrategy: DerivedStrategy {
+    /// Reads `downscope` of a route, whose parent is the credential that the route names.
+    init?(downscope fields: ConfigFields)
 }
 
 /// The name of another credential, and where it stands.

@@ -14,8 +14,8 @@ package struct StrategyCatalog: Sendable {
     package var kinds: [String] { strategies.map { $0.kind } }
 
     /// What reads the `downscope` of a route.
-    package var downscoping: (any DerivedStrategy.Type)? {
-        strategies.lazy.compactMap { $0 as? any DerivedStrategy.Type }.first
+    package var downscoping: (any DownscopingStrategy.Type)? {
+        strategies.lazy.compactMap { $0 as? any DownscopingStrategy.Type }.first
     }
 
     /// What `as_user` of a route sends.

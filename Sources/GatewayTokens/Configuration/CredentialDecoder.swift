@@ -262,17 +262,18 @@ extension CredentialPlan {
             context.error(reason, at: span, path: path)
             return nil
         }
-        let grant: any TokenGrant
-        switch parent.strategy.behavior {
-        case .token(let single): grant = single
-        case .tokens(let grants):
-            return refuse("\(parent.name) has a token for each \(grants.keyName); only a single one can be exchanged")
-        case .none, .fixed, .onChallenge, .signed:
-            return refuse("\(parent.strategyKind) has no token that could be exchanged")
-        }
         do throws(UnusableInput) {
             var made = self
-            made.strategy = try derived.made(from: grant)
+            switch parent.strategy.behavior {
+            case .token(let grant): made.strategy = try derived.made(from: grant)
+            case .signed(let signer): made.strategy = try derived.made(from: signer)
+            case .tokens(let grants):
+                return refuse(
+                    "\(parent.name) has a token for each \(grants.keyName); only a single one can be exchanged"
+                )
+            case .none, .fixed, .onChallenge:
+                return refuse("\(parent.strategyKind) has no token that could be exchanged")
+            }
             made.parent = index
             made.definition += parent.definition
             return made

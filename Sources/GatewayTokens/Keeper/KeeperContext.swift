@@ -49,6 +49,8 @@ package final class KeeperContext: Sendable {
     let nonce: @Sendable () -> String
     /// Keeps the token that this one is made from; nil for a grant that needs none.
     let parent: TokenKeeper?
+    /// Why the keys of a parent that has no token of its own may not be used; nil while they may, and for any other grant.
+    let parentProblem: @Sendable () -> GatewayProblem?
     let callLimit: SubjectCallLimit?
     /// Where the client's secret comes from; nil if unknown.
     let secretOrigin: SecretOrigin?
@@ -56,6 +58,7 @@ package final class KeeperContext: Sendable {
 
     /// - Parameters:
     ///   - parent: Keeps the token that this one is made from; nil for a grant that needs none.
+    ///   - parentProblem: Why the keys of a parent that has no token of its own may not be used now.
     ///   - callLimit: Shared by all subjects of a credential whose requests name the subject; nil for any other credential.
     ///   - nonce: 128 random bits in hexadecimal; see ``GrantAttempt/nonce``.
     package init(
@@ -72,6 +75,7 @@ package final class KeeperContext: Sendable {
         clock: any GatewayClock,
         logger: Logger,
         parent: TokenKeeper? = nil,
+        parentProblem: @escaping @Sendable () -> GatewayProblem? = { nil },
         callLimit: SubjectCallLimit? = nil,
         secretOrigin: SecretOrigin? = nil,
         nonce: @escaping @Sendable () -> String = TokenKeeper.randomNonce
@@ -91,6 +95,7 @@ package final class KeeperContext: Sendable {
         self.logger = logger
         self.nonce = nonce
         self.parent = parent
+        self.parentProblem = parentProblem
         self.callLimit = callLimit
         self.secretOrigin = secretOrigin
         metrics = KeeperMetrics(credential: callLimit?.name ?? name, strategy: strategyKind)
@@ -117,6 +122,7 @@ package final class KeeperContext: Sendable {
         metrics = other.metrics
         nonce = other.nonce
         self.parent = parent
+        parentProblem = { nil }
         callLimit = other.callLimit
         secretOrigin = other.secretOrigin
     }

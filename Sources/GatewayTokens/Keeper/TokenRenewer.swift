@@ -123,6 +123,7 @@ struct TokenRenewer {
             generation: record.generation,
             token: record.token,
             injection: context.grant.injection(of: record.token),
+            signer: context.grant.signer(with: record.token),
             isRejected: record.isRejected
         )
         fresh.lacksRefreshToken = context.lacksRefreshToken(record.token)
@@ -371,7 +372,10 @@ extension TokenRenewer {
 extension TokenRenewer {
     /// - Returns: nil if the grant needs none.
     private func parentToken(for call: TokenCall) async -> Result<LiveToken?, TokenFailure> {
-        guard let parent = context.parent else { return .success(nil) }
+        guard let parent = context.parent else {
+            return context.parentProblem().map { .failure(TokenFailure(.transient(retryAfter: nil), problem: $0)) }
+                ?? .success(nil)
+        }
         return await parent.liveToken(for: demand(of: call), within: TokenKeeper.callDeadline)
             .map { $0 }
             .mapError { problem in

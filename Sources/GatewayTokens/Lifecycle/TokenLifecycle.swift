@@ -621,6 +621,7 @@ extension TokenLifecycle where Waiter: Sendable {
             name: rules.name,
             generation: fresh.generation,
             injection: fresh.injection,
+            signer: fresh.signer,
             expiresAt: expiresAt
         )
         return HeldToken(
@@ -906,6 +907,8 @@ package struct FreshToken: Sendable {
     package var generation: Int
     package var token: TokenSet
     package let injection: Injection
+    /// See ``TokenGrant/signer(with:)``.
+    let signer: Signer?
     package var isRejected: Bool
     /// Its renewal was interrupted and is to be resumed at once.
     var isRenewalDue = false
@@ -914,10 +917,17 @@ package struct FreshToken: Sendable {
     /// The login brought no refresh token, so a person must log in again when this token expires.
     package var lacksRefreshToken = false
 
-    package init(generation: Int, token: TokenSet, injection: Injection, isRejected: Bool = false) {
+    package init(
+        generation: Int,
+        token: TokenSet,
+        injection: Injection,
+        signer: Signer? = nil,
+        isRejected: Bool = false
+    ) {
         self.generation = generation
         self.token = token
         self.injection = injection
+        self.signer = signer
         self.isRejected = isRejected
     }
 

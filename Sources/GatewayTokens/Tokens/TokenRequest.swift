@@ -296,7 +296,7 @@ extension TokenRequest {
     private static let publicNames: Set<String> = [
         "grant_type", "response_type", "client_assertion_type", "subject_token_type", "requested_token_type",
         "actor_token_type", "assertion_type", "scope", "scopes", "audience", "resource", "redirect_uri", "client_id",
-        "username", "user", "login", "email", "tenant", "realm", "domain",
+        "username", "user", "login", "email", "tenant", "realm", "domain", "rolearn", "rolesessionname",
         "accept", "content-type", "user-agent",
     ]
 

@@ -79,8 +79,17 @@ struct AcquireTrial: Sendable {
         if let known = keepers[index] { return known }
         let credential = plan.credentials[index]
         guard obstacle(index) == nil, case .token(let grant) = credential.strategy.behavior else { return nil }
-        let parent = credential.parent.flatMap { makeKeeper($0, endpoint, logger) }
-        if credential.parent != nil, parent == nil { return nil }
+        var parent: TokenKeeper?
+        var lockedParent: String?
+        if let index = credential.parent {
+            let base = plan.credentials[index]
+            if case .signed = base.strategy.behavior {
+                if locked.contains(base.name) { lockedParent = base.name }
+            } else {
+                parent = makeKeeper(index, endpoint, logger)
+                if parent == nil { return nil }
+            }
+        }
         let keeper = TokenKeeper(
             KeeperContext(
                 name: credential.name,
@@ -95,7 +104,8 @@ struct AcquireTrial: Sendable {
                 onAuditFailure: .block,
                 clock: SystemClock(),
                 logger: logger,
-                parent: parent
+                parent: parent,
+                parentProblem: { [lockedParent] in lockedParent.map { .locked($0) } }
             )
         )
         keeper.runOffline()

@@ -165,22 +165,22 @@ private struct CredentialFields: Sendable {
         case .fixed(let fixed):
             injection = fixed
             hasGenerations = false
-        case .token(let grant):
-            injection = grant.injection(of: Self.example)
-            hasGenerations = true
-        case .tokens(let grants):
-            guard let field = grants.naming.field else { throw unknown() }
-            // Its form is the same for all subjects.
-            injection = grants.grant(for: "example").injection(of: Self.example)
-            alsoRemoved.append(field)
-            hasGenerations = true
-        case .none, .onChallenge: throw unknown()
-        case .signed:
+        case .token where credential.strategy.behavior.signs, .signed:
             throw ExportProblem(
                 place,
                 "\(credential.strategyKind) signs each request as it is sent; another proxy cannot be handed a signature in"
                     + " advance. Leave the route out."
             )
+        case .token(let grant):
+            injection = grant.injection(of: AuthBehavior.exampleToken)
+            hasGenerations = true
+        case .tokens(let grants):
+            guard let field = grants.naming.field else { throw unknown() }
+            // Its form is the same for all subjects.
+            injection = grants.grant(for: "example").injection(of: AuthBehavior.exampleToken)
+            alsoRemoved.append(field)
+            hasGenerations = true
+        case .none, .onChallenge: throw unknown()
         }
         guard !injection.hasSecretTarget else {
             throw ExportProblem(
@@ -191,8 +191,6 @@ private struct CredentialFields: Sendable {
         names = injection.fields.map(\.name)
         self.alsoRemoved = alsoRemoved
     }
-
-    private static let example = TokenSet(access: Secret("example"), obtainedAt: UnixTime(milliseconds: 0))
 }
 
 /// The requests for one host, and which route each of them finds, as ``RouteTable`` finds it.

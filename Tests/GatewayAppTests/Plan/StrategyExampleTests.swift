@@ -34,7 +34,8 @@ struct StrategyExampleTests {
 
     /// Where its requests go, of the whole file.
     private static let endpoints: [String: Set<String>] = [
-        "box_ccg": box, "box_developer_token": box, "box_jwt": box, "box_oauth": box, "oauth2_token_exchange": box,
+        "aws_sigv4": ["https://sts.eu-central-1.amazonaws.com/"], "box_ccg": box, "box_developer_token": box,
+        "box_jwt": box, "box_oauth": box, "oauth2_token_exchange": box,
         "delegated": ["https://tokens.example.com/token", "https://tokens.corp.example.com/token"],
         "duke_session": [
             "https://mobile-authorizer.api.oit.duke.edu/dukemobile/ios/refresh",

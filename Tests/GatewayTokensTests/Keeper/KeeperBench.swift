@@ -22,7 +22,8 @@ struct KeeperBench {
         policy: RenewalPolicy = RenewalPolicy(),
         store: RecordingTokenStore = RecordingTokenStore(),
         onAuditFailure: AuditPlan.OnFailure = .block,
-        programs: any ProgramRunner = NoPrograms()
+        programs: any ProgramRunner = NoPrograms(),
+        parentProblem: @escaping @Sendable () -> GatewayProblem? = { nil }
     ) {
         self.store = store
         self.endpoint = endpoint
@@ -41,7 +42,8 @@ struct KeeperBench {
                 audit: audit,
                 onAuditFailure: onAuditFailure,
                 clock: clock,
-                logger: logger
+                logger: logger,
+                parentProblem: parentProblem
             ),
             jitter: { 0 }
         )
