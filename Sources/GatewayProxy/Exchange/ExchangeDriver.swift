@@ -412,7 +412,7 @@ final class ExchangeDriver {
             switch signer.sign(signable, content.readableBytesUInt8Span) {
             case .success(let signature):
                 writer.signature = signature
-                content.isSigned(by: signature.body)
+                self.content.isSigned(by: signature.body)
             case .failure(let problem): return problem
             }
         case .afterChallenge?:
