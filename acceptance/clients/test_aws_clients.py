@@ -109,7 +109,7 @@ def test_aws_cli(way, megabyte, tmp_path):
     assert json.loads(aws("dynamodb", "list-tables")) == {"TableNames": []}
 
 
-def test_rclone(way, names, megabyte, tmp_path):
+def test_rclone(names, way, megabyte, tmp_path):
     way = way(names)
     options = ["--config", "/dev/null", "--s3-provider", "Other", "--s3-endpoint", way.endpoint, "--s3-region", REGION, "--retries", "1"]
     options += ["--s3-access-key-id", "nothing", "--s3-secret-access-key", "nothing", *(["--ca-cert", way.ca] if way.ca else [])]
@@ -117,13 +117,15 @@ def test_rclone(way, names, megabyte, tmp_path):
     def rclone(*words):
         command = [debian.binary("rclone"), *map(str, words), *options]
         changes = {**debian.environment(), "HOME": str(tmp_path), **way.environment}
+        # rclone 1.60 does not start for S3 with it.
+        changes.pop("AWS_CA_BUNDLE", None)
         done = subprocess.run(command, env=changes, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done
         return done.stdout
 
     rclone("mkdir", ":s3:reports")
     rclone("copy", megabyte, ":s3:reports/folder")
-    assert rclone("lsf", "-R", "--format", "ps", ":s3:reports").split() == ["folder/;0", "folder/megabyte;1000000"]
+    assert rclone("lsf", "-R", "--files-only", "--format", "ps", ":s3:reports") == "folder/megabyte;1000000\n"
     rclone("copyto", ":s3:reports/folder/megabyte", tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == megabyte.read_bytes()
 
