@@ -110,7 +110,9 @@ struct SigningTests {
         let isChunked = rest == Self.chunked
         let origin = try RawOrigin { connection, _, origin in
             let head = connection.read(through: "\r\n\r\n") ?? ""
-            origin.record(head + (isChunked ? connection.read(through: "\r\n0\r\n\r\n") : connection.read(count: 9)).orEmpty)
+            origin.record(
+                head + (isChunked ? connection.read(through: "\r\n0\r\n\r\n") : connection.read(count: 9)).orEmpty
+            )
             connection.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             try connection.readToEnd(.closed)
         }
@@ -130,7 +132,9 @@ struct SigningTests {
             let body = sent.components(separatedBy: "\r\n\r\n").dropFirst().joined(separator: "\r\n\r\n")
             if isChunked {
                 // Framed anew: a part of the body may be less or more than a chunk of the client.
-                let content = body.components(separatedBy: "\r\n").enumerated().filter { $0.offset % 2 == 1 }.map(\.element)
+                let content = body.components(separatedBy: "\r\n").enumerated().filter { $0.offset % 2 == 1 }.map(
+                    \.element
+                )
                 #expect(content.joined() == "A1;B2;C3;", "\(body)")
             } else {
                 #expect(body == "A1;B2;C3;")

@@ -295,7 +295,8 @@ struct AWSRequestSigner: RequestSigner {
             )
         }
         let lengths = request.values(of: "x-amz-decoded-content-length")
-        guard lengths.count == 1, let text = lengths.first, text.utf8.allSatisfy(\.isDigit), let length = Int(text) else {
+        guard lengths.count == 1, let text = lengths.first, text.utf8.allSatisfy(\.isDigit), let length = Int(text)
+        else {
             throw GatewayProblem(
                 .requestRefused,
                 "A body in signed chunks needs x-amz-decoded-content-length with the length of its data."

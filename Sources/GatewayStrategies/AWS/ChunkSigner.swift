@@ -148,7 +148,9 @@ struct ChunkSigner: BodySigner {
         }
         guard size <= remaining, size > 0 || remaining == 0 else {
             let word = size > 0 ? "more" : "less"
-            throw Self.malformed("its chunks have \(word) data than x-amz-decoded-content-length says (\(length) bytes)")
+            throw Self.malformed(
+                "its chunks have \(word) data than x-amz-decoded-content-length says (\(length) bytes)"
+            )
         }
         remaining -= size
         let header = end + 2 - start
@@ -189,7 +191,9 @@ struct ChunkSigner: BodySigner {
             }
         }
         guard let signature, held.last == 0x0A else {
-            throw Self.malformed("its trailers do not end with \(Self.signatureName) and its \(Self.signatureLength) digits")
+            throw Self.malformed(
+                "its trailers do not end with \(Self.signatureName) and its \(Self.signatureLength) digits"
+            )
         }
         let sorted = trailers.sorted { $0.name.lexicographicallyPrecedes($1.name) }
         let canonical = Array(sorted.map { $0.name + [0x3A] + $0.value + [0x0A] }.joined())
@@ -218,7 +222,10 @@ struct ChunkSigner: BodySigner {
     private static let maximumDigits = 15
 
     private static func malformed(_ detail: String) -> GatewayProblem {
-        GatewayProblem(.requestRefused, "The body is not in the format that x-amz-content-sha256 announces (aws-chunked): \(detail).")
+        GatewayProblem(
+            .requestRefused,
+            "The body is not in the format that x-amz-content-sha256 announces (aws-chunked): \(detail)."
+        )
     }
 }
 

@@ -201,7 +201,10 @@ struct AWSRequestSignerTests {
         #expect(refusal(inClear, signer)?.kind == .requestRefused)
     }
 
-    @Test(arguments: ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"], [true, false])
+    @Test(
+        arguments: ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"],
+        [true, false]
+    )
     func chunksAreSignedOneByOne(_ word: String, _ isTLS: Bool) throws {
         let signer = try signer(["region": "eu-central-1", "service": "s3"])
         let fields = [("x-amz-decoded-content-length", "0"), ("x-amz-trailer", "x-amz-checksum-crc32")]
@@ -229,7 +232,7 @@ struct AWSRequestSignerTests {
     func chunksNeedTheLengthOfTheirData(_ lengths: [String]) throws {
         let fields = lengths.map { ("x-amz-decoded-content-length", $0) }
         let dropped = [("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")]
-        let upload = request("PUT", fields, dropped: dropped, body: .streamed(length: 100))
+        let upload = request("PUT", "/bucket/key", fields, dropped: dropped, body: .streamed(length: 100))
         let problem = refusal(upload, try signer())
         #expect(problem?.kind == .requestRefused)
         #expect(problem?.detail.contains("x-amz-decoded-content-length") == true)
@@ -238,7 +241,7 @@ struct AWSRequestSignerTests {
     @Test func chunksNeedABody() throws {
         let fields = [("x-amz-decoded-content-length", "0")]
         let dropped = [("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")]
-        #expect(refusal(request("PUT", fields, dropped: dropped), try signer())?.kind == .requestRefused)
+        #expect(refusal(request("PUT", "/bucket/key", fields, dropped: dropped), try signer())?.kind == .requestRefused)
     }
 
     @Test(arguments: ["STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-EVENTS", "x", ""])

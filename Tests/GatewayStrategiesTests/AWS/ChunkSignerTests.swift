@@ -38,7 +38,9 @@ struct ChunkSignerTests {
             + Array((kind == .plain ? "\r\n" : Self.checksum + trailer(signatures[3])).utf8)
     }
 
-    private func trailer(_ signature: String = Self.unsigned) -> String { "x-amz-trailer-signature:\(signature)\r\n\r\n" }
+    private func trailer(_ signature: String = Self.unsigned) -> String {
+        "x-amz-trailer-signature:\(signature)\r\n\r\n"
+    }
 
     /// Chunks, and the header of the last one.
     private func body(_ sizes: [Int], signatures: [String]? = nil) -> [UInt8] {
@@ -77,7 +79,9 @@ struct ChunkSignerTests {
         _ kind: ChunkSigner.Kind = .plain,
         length: Int
     ) throws -> GatewayProblem? {
-        do { _ = try sign(body, by: signer(kind, length: length)) } catch let problem as GatewayProblem { return problem }
+        do { _ = try sign(body, by: signer(kind, length: length)) } catch let problem as GatewayProblem {
+            return problem
+        }
         return nil
     }
 
@@ -86,7 +90,8 @@ struct ChunkSignerTests {
     @Test func theSeedsAreThoseOfTheExamples() {
         func seed(_ kind: ChunkSigner.Kind, _ more: [(String, String)]) -> String {
             let fields = [
-                ("content-encoding", "aws-chunked"), ("host", "s3.amazonaws.com"), ("x-amz-content-sha256", kind.rawValue),
+                ("content-encoding", "aws-chunked"), ("host", "s3.amazonaws.com"),
+                ("x-amz-content-sha256", kind.rawValue),
                 ("x-amz-date", Self.time), ("x-amz-decoded-content-length", "66560"),
                 ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
             ]
@@ -229,7 +234,9 @@ struct ChunkSignerTests {
     func theLengthMustBeTheDeclaredOne(_ length: Int, _ word: String) throws {
         let problem = try problem(body([3, 2]) + [0x0D, 0x0A], length: length)
         #expect(problem?.kind == .requestRefused)
-        #expect(problem?.detail.contains("\(word) data than x-amz-decoded-content-length says (\(length) bytes)") == true)
+        #expect(
+            problem?.detail.contains("\(word) data than x-amz-decoded-content-length says (\(length) bytes)") == true
+        )
     }
 
     @Test func dataThatDoesNotEndWhereItsSizeSaysIsRefused() throws {
