@@ -1,3 +1,4 @@
+import Foundation
 import GatewayHTTP
 import GatewayTokens
 import Synchronization
@@ -101,6 +102,110 @@ struct SigningTests {
                 #expect(answer.body.contains("limits.replay_body_bytes: 4"))
             }
             #expect(origin.requests.isEmpty)
+        }
+    }
+
+    // MARK: Bodies with signatures
+
+    private static let chunked = "Transfer-Encoding: chunked\r\n\r\n3\r\nab;\r\n5\r\ncd;ef\r\n1\r\n;\r\n0\r\n\r\n"
+
+    @Test(arguments: ["Content-Length: 9\r\n\r\nab;cd;ef;", chunked])
+    func aBodyIsSignedWhileItIsForwarded(_ rest: String) async throws {
+        let isChunked = rest == Self.chunked
+        let origin = try RawOrigin { connection, _, origin in
+            let head = connection.read(through: "\r\n\r\n") ?? ""
+            origin.record(
+                head + (isChunked ? connection.read(through: "\r\n0\r\n\r\n") : connection.read(count: 9)).orEmpty
+            )
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            try connection.readToEnd(.closed)
+        }
+        try await withProxy(origin, source: source(TellingSigner(body: SectionSigner()))) { proxy in
+            let client = try proxy.client()
+            let request = "PUT /api/a HTTP/1.1\r\nHost: localhost\r\n\(rest)"
+            // In the middle of a section, and of a chunk of HTTP.
+            client.send(String(request.dropLast(isChunked ? 19 : 4)))
+            client.waitAtMost(milliseconds: 100)
+            #expect(client.readMessage() == nil)
+            client.send(String(request.suffix(isChunked ? 19 : 4)))
+            client.waitAtMost(milliseconds: 5000)
+            #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 200 ") == true)
+            client.close()
+            let sent = try #require(origin.requests.first)
+            #expect(sent.contains(" streamed "))
+            let body = sent.components(separatedBy: "\r\n\r\n").dropFirst().joined(separator: "\r\n\r\n")
+            if isChunked {
+                // Framed anew: a part of the body may be less or more than a chunk of the client.
+                let content = body.components(separatedBy: "\r\n").enumerated().filter { $0.offset % 2 == 1 }.map(
+                    \.element
+                )
+                #expect(content.joined() == "A1;B2;C3;", "\(body)")
+            } else {
+                #expect(body == "A1;B2;C3;")
+            }
+        }
+    }
+
+    /// The upstream must not take such a body for complete.
+    @Test(arguments: [
+        "Content-Length: 8\r\n\r\nab;cd;ef", "Content-Length: 6\r\n\r\nab;!!;",
+        "Transfer-Encoding: chunked\r\n\r\n3\r\nab;\r\n2\r\nef\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n3\r\nab;\r\n3\r\n!!;\r\n0\r\n\r\n",
+    ])
+    func aBodyThatBreaksTheRulesOfItsSignerIsNeverComplete(_ rest: String) async throws {
+        let origin = try RawOrigin { connection, _, origin in
+            let head = connection.read(through: "\r\n\r\n") ?? ""
+            connection.waitAtMost(milliseconds: 5000)
+            origin.record(head + (try? connection.readToEnd(.closed)).orEmpty)
+        }
+        try await withProxy(origin, source: source(TellingSigner(body: SectionSigner()))) { proxy in
+            let answer = try proxy.exchange("PUT /api/a HTTP/1.1\r\nHost: localhost\r\n\(rest)")
+            #expect(answer.head.hasPrefix("HTTP/1.1 400 "))
+            #expect(answer.body.contains("No section."))
+            origin.stop()
+            // What was written before the error may be dropped with the connection.
+            let sent = origin.requests.first ?? ""
+            #expect(!sent.contains("C3") && !sent.contains("B2;C") && !sent.hasSuffix("\r\n0\r\n\r\n"), "\(sent)")
+        }
+    }
+
+    @Test func aReplayIsSignedAnew() async throws {
+        let origin = try RawOrigin { connection, number, origin in
+            while let message = connection.readMessage() {
+                origin.record(message.head + message.body)
+                guard number > 1 || message.body.isEmpty else { return connection.close() }
+                connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            }
+        }
+        try await withProxy(origin, source: source(TellingSigner(body: SectionSigner()))) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(client.readMessage()?.body == "ok")
+            client.send("PUT /api/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\n\r\nab;cd;")
+            #expect(client.readMessage()?.body == "ok")
+            client.close()
+            #expect(origin.requests.count == 3)
+            // The second signature of each attempt follows from its first.
+            #expect(origin.requests.dropFirst().allSatisfy { $0.hasSuffix("\r\n\r\nA1;B2;") }, "\(origin.requests)")
+        }
+    }
+
+    @Test func whatWaitsForItsSignatureCountsAsMemoryOfTheClient() async throws {
+        let origin = try origin()
+        var limits = Limits()
+        (limits.replayBodyBytes, limits.uploadMemory) = (0, 10_000)
+        let source = source(TellingSigner(body: SectionSigner()))
+        try await withProxy(origin, source: source, limits: limits) { proxy in
+            let content = String(repeating: "x", count: 6_000)
+            let head = "PUT /api/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6001\r\n\r\n"
+            let clients = [try proxy.client(), try proxy.client()]
+            for client in clients {
+                client.send(head + content)
+                client.waitAtMost(milliseconds: 500)
+            }
+            let answers = clients.map { $0.readMessage()?.head }
+            #expect(answers.contains { $0?.hasPrefix("HTTP/1.1 429 ") == true }, "\(answers)")
+            for client in clients { client.close() }
         }
     }
 
@@ -322,9 +427,38 @@ struct RejectedSignatureTests {
     }
 }
 
+/// Replaces the text before each `;` with a letter and a digit. Both follow from how many came before.
+private struct SectionSigner: BodySigner {
+    private var held: [UInt8] = []
+    private var number: UInt8 = 0
+
+    var heldBytes: Int { held.count }
+
+    mutating func sign(_ part: borrowing Span<UInt8>, isLast: Bool) throws(GatewayProblem) -> [UInt8] {
+        held += part.array(0..<part.count)
+        var signed: [UInt8] = []
+        while let end = held.firstIndex(of: UInt8(ascii: ";")) {
+            guard held[..<end].allSatisfy({ $0 != UInt8(ascii: "!") }) else {
+                throw GatewayProblem(.requestRefused, "No section.")
+            }
+            number += 1
+            signed += [UInt8(ascii: "@") + number, UInt8(ascii: "0") + number]
+            signed += [UInt8](repeating: UInt8(ascii: "-"), count: max(end - 2, 0)) + [UInt8(ascii: ";")]
+            held.removeFirst(end + 1)
+        }
+        guard !isLast || held.isEmpty else { throw GatewayProblem(.requestRefused, "No section.") }
+        return signed
+    }
+}
+
+extension String? {
+    fileprivate var orEmpty: String { self ?? "" }
+}
+
 /// Signs with a text that says what it was given. Reads `keys` and `time` in the body of a response.
 struct TellingSigner: RequestSigner {
     var demand = SigningDemand.head
+    var body: SectionSigner?
     var query: String?
     var otherPaths: [[UInt8]?] = []
     var judgedStatuses: [Int] = []
@@ -367,6 +501,6 @@ struct TellingSigner: RequestSigner {
         let sum = Injection.Field(name: "X-Sum", value: Secret(parts.joined(separator: " ")))
         let date = Injection.Field(name: "X-Date", value: Secret("\(request.time.milliseconds / 1000) \(name)"))
         let fieldsOfSignature = judgedStatuses.isEmpty ? [sum] : [sum, date]
-        return .success(RequestSignature(fields: fieldsOfSignature, query: query.map { Array($0.utf8) }))
+        return .success(RequestSignature(fields: fieldsOfSignature, query: query.map { Array($0.utf8) }, body: self.body))
     }
 }

@@ -418,6 +418,7 @@ final class ExchangeDriver {
             switch signer.sign(signable, body.readableBytesUInt8Span) {
             case .success(let signature):
                 writer.signature = isMeasured ? signature.declaring(length: content.heldBytes) : signature
+                content.isSigned(by: signature.body)
             case .failure(let problem): return problem
             }
         case .afterChallenge?:
@@ -606,7 +607,7 @@ final class ExchangeDriver {
                 record.trace = trace
                 return end(with: .requestInvalid, GatewayProblem(.requestRefused, "The head could not be rewritten."))
             }
-            sendCopy(on: stream)
+            guard sendCopy(on: stream) else { return }
         }
         record.wasSent = true
         followDeadline()
@@ -678,12 +679,36 @@ final class ExchangeDriver {
         )
     }
 
-    private func sendCopy(on stream: any UpstreamStream) {
-        guard content.held != nil || content.heldTrailers != nil else { return }
+    /// - Returns: false if the exchange has ended, because the copy cannot be signed.
+    private func sendCopy(on stream: any UpstreamStream) -> Bool {
+        guard content.held != nil || content.heldTrailers != nil else { return true }
         // The rest of the body follows the copy, which is without framing.
         content.sendUnframed()
-        if let held = content.held { stream.sendContent(held, as: content.form) }
+        if content.hasSigner {
+            let held = content.held ?? ByteBuffer()
+            guard sendSigned(held, isLast: rules.requestIsComplete, on: stream) else { return false }
+        } else if let held = content.held {
+            stream.sendContent(held, as: content.form)
+        }
         if let trailers = content.heldTrailers { stream.sendEnd(trailers: trailers) }
+        return true
+    }
+
+    /// Sends what can be signed of the body so far.
+    ///
+    /// - Parameters:
+    ///   - part: The next part of the body, without framing.
+    ///   - stream: nil if the connection was lost while this part came.
+    /// - Returns: false if the exchange has ended, because the body breaks a rule of its signer.
+    private func sendSigned(_ part: ByteBuffer, isLast: Bool, on stream: (any UpstreamStream)?) -> Bool {
+        do throws(GatewayProblem) {
+            let signed = try content.signed(part, isLast: isLast)
+            if signed.readableBytes > 0 { stream?.sendContent(signed, as: content.form) }
+            return true
+        } catch {
+            end(with: .requestInvalid, error)
+            return false
+        }
     }
 
     /// Takes a part of the request body, with its framing.
@@ -701,7 +726,11 @@ final class ExchangeDriver {
         guard let isHeld = contentCame(length, isLast: isLast) else { return }
         let form = content.form
         let part = content.take(wire, isHeld: isHeld)
-        upstream?.sendContent(part, as: form)
+        if content.hasSigner {
+            guard sendSigned(part, isLast: isLast, on: upstream) else { return }
+        } else {
+            upstream?.sendContent(part, as: form)
+        }
         if isLast {
             requestCompleted()
         } else if let upstream, !upstream.isWritable {
@@ -717,6 +746,7 @@ final class ExchangeDriver {
         let count = trailers.readableBytes > 2 ? trailers.readableBytes : 0
         guard let isHeld = contentCame(count, isLast: true) else { return }
         content.takeTrailers(trailers, isHeld: isHeld)
+        if content.hasSigner, !sendSigned(ByteBuffer(), isLast: true, on: upstream) { return }
         switch content.form {
         case .wire: upstream?.sendContent(trailers, as: .wire)
         case .content: upstream?.sendEnd(trailers: trailers)
@@ -1246,7 +1276,7 @@ final class ExchangeDriver {
         return upload.growth(
             unread: client.unreadBytes,
             behindEnd: rules.requestIsComplete,
-            untaken: hasUpstreamContent ? upstream?.heldBytes ?? 0 : 0,
+            untaken: (hasUpstreamContent ? upstream?.heldBytes ?? 0 : 0) + content.unsignedBytes,
             copy: content.heldBytes,
             isCollected: route.isSigned && upstream == nil
         )
@@ -1616,6 +1646,8 @@ private struct RequestContent {
     private var chunks: ChunkDecoder?
     /// Whether the client sends it with the framing of HTTP/1.
     private let isFramed: Bool
+    /// Signs what is sent, not what is held; nil for almost every request.
+    private var signer: (any BodySigner)?
 
     init(_ framing: BodyFraming, isFramed: Bool) {
         self.isFramed = isFramed
@@ -1651,6 +1683,26 @@ private struct RequestContent {
     mutating func takeTrailers(_ trailers: ByteBuffer, isHeld: Bool) {
         if isHeld { heldTrailers = trailers } else { stopHolding() }
     }
+
+    // MARK: Signature
+
+    var hasSigner: Bool { signer != nil }
+    /// The bytes that wait in the signer until more of the body has come.
+    var unsignedBytes: Int { signer?.heldBytes ?? 0 }
+
+    /// The request is about to be sent, once more or for the first time: its body is signed from the beginning.
+    mutating func isSigned(by signer: (any BodySigner)?) {
+        self.signer = signer
+        if signer != nil { sendUnframed() }
+    }
+
+    /// - Parameter part: The next part of the body, without framing.
+    /// - Returns: The bytes to send now, in the form that ``form`` says.
+    mutating func signed(_ part: ByteBuffer, isLast: Bool) throws(GatewayProblem) -> ByteBuffer {
+        ByteBuffer(bytes: try signer?.sign(part.readableBytesUInt8Span, isLast: isLast) ?? [])
+    }
+
+    // MARK: Copy
 
     mutating func stopHolding() {
         if held != nil { held = nil }

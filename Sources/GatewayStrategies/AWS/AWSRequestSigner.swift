@@ -79,6 +79,8 @@ struct AWSRequestSigner: RequestSigner {
             let plan = try plan(for: request)
             switch plan.payload {
             case .literal(let text): return .success(signature(of: request, by: plan, payload: text))
+            case .chunks(let kind, let length):
+                return .success(signature(of: request, by: plan, payload: kind.rawValue, chunks: (kind, length)))
             case .hash:
                 guard request.body == .whole else {
                     return .failure(
@@ -105,7 +107,13 @@ struct AWSRequestSigner: RequestSigner {
 
     // MARK: Signature
 
-    private func signature(of request: SignableRequest, by plan: Plan, payload: String) -> RequestSignature {
+    /// - Parameter chunks: How the chunks of the body are signed, and the length of their data; nil for other bodies.
+    private func signature(
+        of request: SignableRequest,
+        by plan: Plan,
+        payload: String,
+        chunks: (kind: ChunkSigner.Kind, length: Int)? = nil
+    ) -> RequestSignature {
         let time = SignatureV4.timestamp(request.time)
         let scope = SignatureV4.Scope(date: String(time.prefix(8)), region: plan.region, service: plan.service)
         var fields = [Injection.Field(name: "X-Amz-Date", value: Secret(time))]
@@ -123,12 +131,16 @@ struct AWSRequestSigner: RequestSigner {
             pathRule: plan.isS3 ? .s3 : .standard
         )
         let text = SignatureV4.stringToSign(signed.canonical, at: time, scope)
-        let signature = SignatureV4.signature(of: text, scope, key: keys.secret)
+        let key = SignatureV4.Key(scope, secret: keys.secret)
+        let signature = key.signature(of: text)
         let value =
             "\(SignatureV4.algorithm) Credential=\(keys.id)/\(scope.text), SignedHeaders=\(signed.signedNames), "
             + "Signature=\(signature)"
         fields.append(Injection.Field(name: "Authorization", value: Secret(value)))
-        return RequestSignature(fields: fields, query: plan.query)
+        let body = chunks.map { chunks in
+            ChunkSigner(chunks.kind, key, at: time, scope, seed: signature, length: chunks.length)
+        }
+        return RequestSignature(fields: fields, query: plan.query, body: body)
     }
 
     /// `Host`, `Content-Type`, `Content-MD5`, and all fields that begin with `x-amz-`, which AWS requires to be signed. Others are left out,
@@ -154,6 +166,10 @@ struct AWSRequestSigner: RequestSigner {
         case literal(String)
         /// The hash of the body.
         case hash
+        /// Each chunk of the body is signed.
+        ///
+        /// - Parameter length: The length of the data in the chunks.
+        case chunks(ChunkSigner.Kind, length: Int)
     }
 
     /// What is decided before anything is computed.
@@ -264,21 +280,38 @@ struct AWSRequestSigner: RequestSigner {
         case let text? where text.utf8.count == 64 && text.utf8.allSatisfy { $0.hexValue != nil }:
             // The service verifies it.
             return .literal(text)
-        case let text? where text.hasPrefix("STREAMING-"):
-            throw GatewayProblem(
-                .requestRefused,
-                "The gateway does not sign the chunks of a body. Send x-amz-content-sha256 with the hash of the body,"
-                    + " UNSIGNED-PAYLOAD, or STREAMING-UNSIGNED-PAYLOAD-TRAILER."
-            )
-        case .some:
-            throw GatewayProblem(
-                .requestRefused,
-                "x-amz-content-sha256 is neither a SHA-256 in hexadecimal nor UNSIGNED-PAYLOAD."
-            )
+        case let text?:
+            guard let kind = ChunkSigner.Kind(rawValue: text) else {
+                throw GatewayProblem(
+                    .requestRefused,
+                    "x-amz-content-sha256 is neither a SHA-256 in hexadecimal nor UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER,"
+                        + " \(ChunkSigner.Kind.plain.rawValue) or \(ChunkSigner.Kind.trailers.rawValue)."
+                )
+            }
+            return .chunks(kind, length: try Self.decodedLength(of: request))
         case nil:
             if request.body == .none { return .literal(SignatureV4.emptyHash) }
             return isS3 && request.isTLS ? .literal("UNSIGNED-PAYLOAD") : .hash
         }
+    }
+
+    /// `x-amz-decoded-content-length`: the length of a body without the framing of its chunks.
+    private static func decodedLength(of request: SignableRequest) throws(GatewayProblem) -> Int {
+        guard request.body != .none else {
+            throw GatewayProblem(
+                .requestRefused,
+                "x-amz-content-sha256 announces a body in signed chunks, but the request has no body."
+            )
+        }
+        let lengths = request.values(of: "x-amz-decoded-content-length")
+        guard lengths.count == 1, let text = lengths.first, text.utf8.allSatisfy(\.isDigit), let length = Int(text)
+        else {
+            throw GatewayProblem(
+                .requestRefused,
+                "A body in signed chunks needs x-amz-decoded-content-length with the length of its data."
+            )
+        }
+        return length
     }
 }
 

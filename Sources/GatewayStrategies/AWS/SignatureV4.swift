@@ -78,15 +78,22 @@ enum SignatureV4 {
         "\(algorithm)\n\(time)\n\(scope.text)\n\(Hexadecimal.text(of: SHA256.hash(data: canonical)))"
     }
 
-    /// - Parameter key: The secret access key.
-    static func signature(of text: String, _ scope: Scope, key: Secret) -> String {
-        var code = key.withValue { Array("AWS4\($0)".utf8) }
-        for part in [scope.date, scope.region, scope.service, "aws4_request", text] {
-            code = Array(
-                HMAC<SHA256>.authenticationCode(for: Array(part.utf8), using: SymmetricKey(data: code))
-            )
+    /// Signs everything of one scope.
+    struct Key: Sendable {
+        private let key: SymmetricKey
+
+        /// - Parameter secret: The secret access key.
+        init(_ scope: Scope, secret: Secret) {
+            var key = SymmetricKey(data: secret.withValue { Array("AWS4\($0)".utf8) })
+            for part in [scope.date, scope.region, scope.service, "aws4_request"] {
+                key = SymmetricKey(data: HMAC<SHA256>.authenticationCode(for: Array(part.utf8), using: key))
+            }
+            self.key = key
         }
-        return Hexadecimal.text(of: code)
+
+        func signature(of text: String) -> String {
+            Hexadecimal.text(of: HMAC<SHA256>.authenticationCode(for: Array(text.utf8), using: key))
+        }
     }
 
     /// The hash of a body.

@@ -209,13 +209,16 @@ package final class RequestSignature: Sendable {
     package let query: [UInt8]?
     /// ``fields`` as they are sent in HTTP/1, each with its CRLF.
     package let lines: SecretBytes
+    /// Signs the body while it is forwarded; nil forwards it as it is.
+    package let body: (any BodySigner)?
 
     /// How many bytes it adds to a head, at most.
     package var size: Int { lines.count + 1 + (query?.count ?? 0) }
 
-    package init(fields: [Injection.Field], query: [UInt8]? = nil) {
+    package init(fields: [Injection.Field], query: [UInt8]? = nil, body: (any BodySigner)? = nil) {
         self.fields = fields
         self.query = query
+        self.body = body
         lines = Injection(fields: fields).lines
     }
 
@@ -223,7 +226,21 @@ package final class RequestSignature: Sendable {
     package func declaring(length: Int) -> RequestSignature {
         RequestSignature(
             fields: fields + [Injection.Field(name: "Content-Length", value: Secret(String(length)))],
-            query: query
+            query: query,
+            body: body
         )
     }
+}
+
+/// Replaces the signatures that stand within a body, while the body is forwarded.
+package protocol BodySigner: Sendable {
+    /// The number of bytes that it keeps until more of the body has come.
+    var heldBytes: Int { get }
+
+    /// Takes the next part of the body, without the framing of HTTP.
+    ///
+    /// - Parameter isLast: The body ends with this part.
+    /// - Returns: The bytes to send now; may be empty. The whole result is as long as the whole body.
+    /// - Throws: Why the body must not be sent. The request then ends, so that the upstream never gets all of it.
+    mutating func sign(_ part: borrowing Span<UInt8>, isLast: Bool) throws(GatewayProblem) -> [UInt8]
 }

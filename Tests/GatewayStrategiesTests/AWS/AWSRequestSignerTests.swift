@@ -201,7 +201,50 @@ struct AWSRequestSignerTests {
         #expect(refusal(inClear, signer)?.kind == .requestRefused)
     }
 
-    @Test(arguments: ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", "x", ""])
+    @Test(
+        arguments: ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"],
+        [true, false]
+    )
+    func chunksAreSignedOneByOne(_ word: String, _ isTLS: Bool) throws {
+        let signer = try signer(["region": "eu-central-1", "service": "s3"])
+        let fields = [("x-amz-decoded-content-length", "0"), ("x-amz-trailer", "x-amz-checksum-crc32")]
+        let dropped = [("x-amz-content-sha256", word)]
+        let upload = request("PUT", isTLS: isTLS, fields, dropped: dropped, body: .streamed(length: nil))
+        #expect(signer.demand(of: upload) == .head)
+        let signature = try signature(upload, by: signer)
+        #expect(value("X-Amz-Content-SHA256", signature) == word)
+        #expect(value("Authorization", signature)?.contains(";x-amz-decoded-content-length;") == true)
+        var body = try #require(signature.body)
+        let unsigned = String(repeating: "0", count: 64)
+        let tail = word.hasSuffix("TRAILER") ? "x-amz-trailer-signature:\(unsigned)\r\n\r\n" : "\r\n"
+        let sent = Array("0;chunk-signature=\(unsigned)\r\n\(tail)".utf8)
+        let signed = try body.sign(sent.span, isLast: true)
+        #expect(signed.count == sent.count)
+        #expect(!String(decoding: signed, as: UTF8.self).contains(unsigned))
+    }
+
+    @Test func otherBodiesAreForwardedAsTheyAre() throws {
+        let upload = request("PUT", dropped: [("x-amz-content-sha256", Self.hash)], body: .streamed(length: 1))
+        #expect(try signature(upload, by: signer()).body == nil)
+    }
+
+    @Test(arguments: [[], ["x"], ["-1"], ["+1"], [""], ["99999999999999999999"], ["1", "1"]])
+    func chunksNeedTheLengthOfTheirData(_ lengths: [String]) throws {
+        let fields = lengths.map { ("x-amz-decoded-content-length", $0) }
+        let dropped = [("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")]
+        let upload = request("PUT", "/bucket/key", fields, dropped: dropped, body: .streamed(length: 100))
+        let problem = refusal(upload, try signer())
+        #expect(problem?.kind == .requestRefused)
+        #expect(problem?.detail.contains("x-amz-decoded-content-length") == true)
+    }
+
+    @Test func chunksNeedABody() throws {
+        let fields = [("x-amz-decoded-content-length", "0")]
+        let dropped = [("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")]
+        #expect(refusal(request("PUT", "/bucket/key", fields, dropped: dropped), try signer())?.kind == .requestRefused)
+    }
+
+    @Test(arguments: ["STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-EVENTS", "x", ""])
     func otherPayloadsAreRefused(_ word: String) throws {
         let upload = request("PUT", dropped: [("x-amz-content-sha256", word)], body: .streamed(length: 1))
         #expect(refusal(upload, try signer())?.kind == .requestRefused)

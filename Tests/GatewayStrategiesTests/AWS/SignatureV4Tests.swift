@@ -22,7 +22,7 @@ struct SignatureV4Tests {
         )
         let text = SignatureV4.stringToSign(request.canonical, at: "20150830T123600Z", Self.scope)
         #expect(
-            SignatureV4.signature(of: text, Self.scope, key: Self.key)
+            SignatureV4.Key(Self.scope, secret: Self.key).signature(of: text)
                 == "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500"
         )
     }
@@ -176,7 +176,7 @@ private struct VectorCase {
         let key = Secret(context.credentials.secret_access_key)
         let made = [
             ("canonical-request", String(decoding: request.canonical, as: UTF8.self)), ("string-to-sign", text),
-            ("signature", SignatureV4.signature(of: text, scope, key: key)),
+            ("signature", SignatureV4.Key(scope, secret: key).signature(of: text)),
         ]
         return try made.compactMap { name, text in
             let file = files.appending(path: "\(way)-\(name).txt")
