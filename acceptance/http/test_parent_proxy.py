@@ -1,6 +1,7 @@
 """Upstreams, token endpoints and tunnels behind another proxy: `proxy` of routes, credentials and `defaults`."""
 
 import concurrent.futures
+import contextlib
 import json
 import socket
 import ssl
@@ -102,6 +103,63 @@ def test_tinyproxy_with_a_login(tls_upstream, behind, origin, tmp_path, start_ga
         assert "CONNECT" in server.text()
     finally:
         server.stop()
+
+
+@pytest.fixture
+def start_squid(tmp_path, certificate_authority):
+    """Debian's squid with a login; `scheme` is how it is reached."""
+    with contextlib.ExitStack() as stack:
+
+        def start(scheme):
+            tls = certificate_authority.issue("squid", "IP:127.0.0.1") if scheme == "https" else None
+            server = debian.squid(tmp_path / "squid", "me", CANARY, tls)
+            stack.callback(server.stop)
+            ca = {"ca": str(certificate_authority.certificate)} if tls else {}
+            return server, {"url": server.url, "username": "me", "password": CANARY, **ca}
+
+        yield start
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_squid_with_a_login(scheme, tls_upstream, behind, origin, start_squid, start_gateway):
+    server, proxy = start_squid(scheme)
+    tls = {**behind["route"]["tls"], "server_name": "upstream.test"}
+    secure = {"upstream": tls_upstream.url, "auth": BEARER, "tls": tls}
+    plain = {"upstream": origin.url, "auth": BEARER}
+    nobody = f"127.0.0.1:{processes.free_port()}"
+    wrong = {**proxy, "password": "wrong"}
+    gateway = start_gateway(
+        {
+            "routes": {
+                "secure": {**secure, "proxy": proxy},
+                "plain": {**plain, "proxy": proxy},
+                "secure-wrong": {**secure, "proxy": wrong},
+                "plain-wrong": {**plain, "proxy": wrong},
+                "secure-nobody": {**secure, "upstream": f"https://{nobody}", "proxy": proxy},
+                "direct": {**secure, "proxy": {**wrong, "no_proxy": ["127.0.0.1"]}},
+            }
+        }
+    )
+    for _ in range(2):
+        assert get(gateway).text == "TLSv1.3 upstream.test GET /x"
+        assert get(gateway, "/plain/a?b").text == "hello from the origin\n"
+    assert origin.last().line == "GET /a?b HTTP/1.1" and origin.last().value("proxy-authorization") is None
+    for path in "/secure-wrong/x", "/plain-wrong/x":
+        status, detail = problem(gateway, path)
+        assert status == 502 and f"The proxy {server.url} does not accept the user name" in detail
+    assert origin.count() == 2
+    status, detail = problem(gateway, "/secure-nobody/x")
+    assert status == 502 and detail == f"The proxy {server.url} could not connect to {nobody} (status 503)."
+    # With the wrong login, squid would not have let it through.
+    assert get(gateway, "/direct/x").text == "TLSv1.3 upstream.test GET /x"
+    # A tunnel is logged when it ends.
+    server.stop()
+    log = server.text()
+    assert log.count(f"CONNECT {tls_upstream.url.removeprefix('https://')} me ") == 1, log
+    assert log.count(f"GET {origin.url}/a?b me ") == 2, log
+    for path in "/secure/x", "/plain/x":
+        status, detail = problem(gateway, path)
+        assert status == 502 and detail.startswith(f"The proxy {server.url} cannot be reached"), detail
 
 
 def test_an_upstream_that_is_an_address_shows_a_certificate_for_it(
