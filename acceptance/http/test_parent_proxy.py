@@ -11,6 +11,7 @@ import pytest
 import requests
 from harness import debian, processes
 from harness.configs import BEARER, CANARY
+from harness.otlp import Collector
 from harness.parent_proxy import ParentProxy
 from harness.tls import nginx_over_tls
 from harness.tls_script import server_context
@@ -386,7 +387,7 @@ def test_a_reload_changes_the_proxy(behind, parents, start_gateway):
 
 
 def test_token_requests_go_through_it(token_server, origin, parents, start_gateway, make_gateway):
-    """Plain http on this machine: also such a request goes through a tunnel, as async-http-client does it."""
+    """Plain http on this machine: also such a request goes through a tunnel."""
     answer = {"access_token": "token-1", "token_type": "Bearer", "expires_in": 3600}
     token_server.answer = lambda asked, token: (200, {}, json.dumps(answer))
     parent = parents(login=LOGIN)
@@ -415,6 +416,82 @@ def test_token_requests_go_through_it(token_server, origin, parents, start_gatew
         other = make_gateway({"credentials": {"me": {**credential, "proxy": proxy}}, "routes": {"secure": route}}).start()
         status, detail = problem(other)
         assert status in (502, 503) and proxy["url"] in detail and words in detail, detail
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_squid_passes_token_requests_on(scheme, token_server, origin, start_squid, make_gateway):
+    token_server.answer = lambda asked, token: (200, {}, json.dumps({"access_token": "token-1", "token_type": "Bearer"}))
+    server, proxy = start_squid(scheme)
+    credential = {
+        "strategy": "oauth2_client_credentials",
+        "client_id": "me",
+        "client_secret": CANARY,
+        "token_url": f"{token_server.url}/token",
+    }
+
+    def acquire(**changes):
+        credentials = {"me": {**credential, "proxy": {**proxy, **changes}}}
+        routes = {"secure": {"upstream": origin.url, "auth": "me"}}
+        done = make_gateway({"credentials": credentials, "routes": routes}).run("check", "--acquire")
+        assert CANARY not in done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert "me: a token was obtained" in acquire()
+    assert f"The proxy {server.url} does not accept the user name" in acquire(password="wrong")
+    assert "me: a token was obtained" in acquire(password="wrong", no_proxy=["127.0.0.1"])
+    if scheme == "https":
+        del proxy["ca"]
+        assert f'The proxy {server.url} has a certificate that is not trusted; see "ca" of proxy' in acquire()
+    server.stop()
+    assert f"The proxy {server.url} does not accept connections" in acquire()
+    assert server.text().count(f"CONNECT {token_server.url.removeprefix('http://')} me ") == 1
+
+
+def test_keys_of_client_tokens_go_through_it(origin, parents, make_gateway):
+    parent = parents(names={"direct.test:443": 9}, login=LOGIN)
+
+    def config(password, **changes):
+        issuer = {"issuer": "https://id.test", "audience": "gateway", "jwks": {"url": "https://id.test/keys"}, "subject": "ci"}
+        return {
+            "workers": 1,
+            "defaults": {"proxy": {**proxied(parent), "password": password, **changes}},
+            "access": {"clients": {"ci": {"jwt": issuer}}, "require_client": True},
+            "routes": {"api": {"upstream": origin.url, "auth": BEARER}},
+        }
+
+    gateway = make_gateway(config(CANARY)).start()
+    words = f"The proxy {parent.url} refuses connections to id.test:443 (status 403)"
+    processes.wait_until(lambda: words in gateway.text(), 20, gateway.text)
+    assert set(parent.lines()) == {"CONNECT id.test:443 HTTP/1.1"}
+    other = make_gateway(config("wrong")).start()
+    words = f"The proxy {parent.url} does not accept the user name and the password (status 407)"
+    processes.wait_until(lambda: words in other.text(), 20, other.text)
+    other.stop()
+    # What is directly reached is not asked for there.
+    asked = len(parent.lines())
+    gateway.stop()
+    direct = make_gateway(config(CANARY, no_proxy=["id.test"])).start()
+    processes.wait_until(lambda: "keys of an issuer" in direct.text(), 30, direct.text)
+    assert len(parent.lines()) == asked
+
+
+def test_telemetry_goes_through_it(origin, parents, make_gateway):
+    collector = Collector()
+    try:
+        parent = parents(names={"collector.test:4318": collector.server.server_port}, login=LOGIN)
+        config = {
+            "defaults": {"proxy": proxied(parent)},
+            "telemetry": {"otlp": "http://collector.test:4318", "metrics_interval": "1s"},
+            "routes": {"api": {"upstream": origin.url, "auth": BEARER}},
+        }
+        make_gateway(config).start()
+        processes.wait_until(lambda: collector.requests, 20, "an export arrives")
+        assert set(parent.lines()) == {"CONNECT collector.test:4318 HTTP/1.1"}
+        down = f"http://127.0.0.1:{processes.free_port()}"
+        gateway = make_gateway({**config, "defaults": {"proxy": down}}).start()
+        processes.wait_until(lambda: f"The proxy {down} does not accept connections" in gateway.text(), 20, gateway.text)
+    finally:
+        collector.stop()
 
 
 @pytest.fixture

@@ -152,9 +152,8 @@ struct EndpointProbe: Sendable {
 
     /// The answer where the proxy would be sent a credential that is locked.
     private static func lock(of target: Target, _ locked: LockedCredentials) -> Answer? {
-        guard let proxy = target.proxy, let name = proxy.credential, locked.contains(name) else { return nil }
-        let detail = "An operator has locked the credential \(name), which the proxy \(proxy) needs."
-        return Answer(endpoint: target.endpoint, outcome: .failed(.proxy(detail)))
+        target.proxy?.lockProblem { locked.contains($0) }
+            .map { Answer(endpoint: target.endpoint, outcome: .failed(.proxy($0.detail))) }
     }
 
     private static func ask(
