@@ -1,10 +1,10 @@
-import GatewayHTTP
+package import GatewayHTTP
 import GatewayTokens
 import NIOCore
 import NIOHTTP1
 import NIOHTTPCompression
 import NIOPosix
-import NIOSSL
+package import NIOSSL
 
 /// Sorts what NIO and its TLS throw into the few reasons that the gateway tells apart.
 enum TransportErrors {
@@ -126,10 +126,13 @@ enum TransportErrors {
 }
 
 /// The certificate is trusted and names another server.
-struct ForeignCertificate: Error {}
+package struct ForeignCertificate: Error {
+    package init() {}
+}
 
 extension PeerName {
-    func check(_ certificate: NIOSSLCertificate) throws(ForeignCertificate) {
+    /// - Parameter certificate: One that the library trusts; it also takes one for the address that was dialled.
+    package func check(_ certificate: NIOSSLCertificate) throws(ForeignCertificate) {
         let names = certificate._subjectAlternativeNames().map { name -> Alternative in
             switch name.nameType {
             case .dnsName: .name(Array(name.contents))

@@ -70,6 +70,11 @@ struct OutgoingHTTPTests {
         #expect(lines.contains("Content-Type: application/x-www-form-urlencoded"))
     }
 
+    @Test func whatAURLMustNotContainIsEscaped() async throws {
+        let (_, requests) = try await send(.send(Self.ok), path: #"/a{b}|"c"%41?d=<e>&f=^"#)
+        #expect(requests.first?.hasPrefix("POST /a%7Bb%7D%7C%22c%22%41?d=%3Ce%3E&f=%5E HTTP/1.1\r\n") == true)
+    }
+
     @Test func aPostWithoutABodySaysSo() async throws {
         let fields = [
             Injection.Field(name: "X-Access-Token", value: Secret("A")),

@@ -136,6 +136,7 @@ def squid(folder, user, password, tls=None):
         mime_table {share}/mime.conf
         icon_directory {share}/icons
         error_directory {share}-langpack/templates
+        unlinkd_program {UNPACKED}/usr/lib/squid/unlinkd
         pinger_enable off
         netdb_filename none
         shutdown_lifetime 0 seconds
