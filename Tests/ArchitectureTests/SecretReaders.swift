@@ -20,7 +20,6 @@ enum SecretReaders {
         "GatewayApp/Secrets/SpawnedProgram.swift",
         "GatewayApp/Secrets/SystemSecretSource.swift",
         "GatewayProxy/Tunnel/InterceptionTLS.swift",
-        "GatewayProxy/Upstream/ParentHop.swift",
         "GatewayProxy/Access/ClientAuthenticator.swift",
         "GatewayProxy/Access/CheckResponse.swift",
         "GatewayProxy/Access/EngineProof.swift",
