@@ -97,7 +97,7 @@ let package = Package(
 
         // Siblings, which do not know each other.
         target("GatewayStrategies", ["GatewayTokens", crypto, cryptoExtras]),
-        target("GatewayTokenClient", ["GatewayTokens", httpClient, nioHTTP1, nioCompression] + nio),
+        target("GatewayTokenClient", ["GatewayTokens", nioHTTP1, nioCompression] + nio),
         target("GatewayTokenStores", ["GatewayTokens", crypto] + storage),
         target("GatewayAudit", ["GatewayTokens", crypto, logging] + storage),
         target("GatewayProxy", ["GatewayTokens", "GatewayFiles", logging] + nio),
@@ -112,7 +112,7 @@ let package = Package(
             "GatewayApp",
             [
                 "GatewayStrategies", "GatewayTokenClient", "GatewayTokenStores", "GatewayAudit", "GatewayProxy",
-                "GatewayLocalAuthority", "CPresets", "CBuildRecord", crypto, httpClient, nioHTTP1, lifecycle,
+                "GatewayLocalAuthority", "CPresets", "CBuildRecord", crypto, nioHTTP1, lifecycle,
                 unixSignals,
                 logging, metrics,
             ] + hummingbird + nio

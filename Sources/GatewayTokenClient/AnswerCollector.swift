@@ -1,14 +1,10 @@
-import AsyncHTTPClient
 import GatewayTokens
 import NIOCore
 import NIOHTTP1
 import NIOHTTPCompression
-import Synchronization
 
-/// Gathers one answer within its limit, and remembers whether the request had left.
-final class AnswerCollector: HTTPClientResponseDelegate {
-    typealias Response = TokenReply
-
+/// Gathers one answer within its limit.
+struct AnswerCollector {
     /// Why an answer is not read to its end.
     enum Refusal: Error {
         case tooLarge
@@ -17,64 +13,49 @@ final class AnswerCollector: HTTPClientResponseDelegate {
         case noHead
     }
 
-    /// Those that async-http-client has undone when the body comes here.
+    /// Those that the decompressor has undone when the body comes here.
     private static let encodings: Set<String> = ["gzip", "deflate"]
 
     /// The others that servers use (IANA's registry). What else stands in the field is not repeated.
     private static let unreadable: Set<String> = ["br", "zstd", "compress", "x-compress", "exi", "dcb", "dcz"]
 
-    private struct State {
-        var requestWasSent = false
-        var head: HTTPResponseHead?
-        var codings: String?
-        var body: [UInt8] = []
-    }
-
     private let limitBytes: Int
-    private let state = Mutex(State())
+    private var head: HTTPResponseHead?
+    private var body: [UInt8] = []
+    /// The content codings of the response, by the names that are safe to show; nil if it has none.
+    private(set) var codings: String?
 
     init(limitBytes: Int) { self.limitBytes = limitBytes }
 
-    /// Whether the head of the request was handed to the connection. Until then the authorization server cannot have acted upon
-    /// it.
-    var requestWasSent: Bool { state.withLock { $0.requestWasSent } }
-
-    /// The content codings of the response, by the names that are safe to show; nil if it has none.
-    var codings: String? { state.withLock { $0.codings } }
-
-    func didSendRequestHead(task: HTTPClient.Task<TokenReply>, _ head: HTTPRequestHead) {
-        state.withLock { $0.requestWasSent = true }
+    /// Otherwise only the end of the connection says that all has come.
+    var saysItsLength: Bool {
+        head.map { $0.headers.contains(name: "Content-Length") || $0.headers.contains(name: "Transfer-Encoding") }
+            ?? false
     }
 
-    func didReceiveHead(task: HTTPClient.Task<TokenReply>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
+    mutating func receive(_ head: HTTPResponseHead) throws(Refusal) {
         let encodings = head.headers[canonicalForm: "Content-Encoding"].map { $0.lowercased() }
         let names = encodings.map { Self.encodings.union(Self.unreadable).contains($0) ? $0 : "unknown" }
-        if !names.isEmpty { state.withLock { $0.codings = names.prefix(4).joined(separator: ", ") } }
-        let isReadable = encodings.isEmpty || encodings.count == 1 && Self.encodings.contains(encodings[0])
-        guard isReadable else { return task.eventLoop.makeFailedFuture(Refusal.encoded) }
+        if !names.isEmpty { codings = names.prefix(4).joined(separator: ", ") }
+        guard encodings.isEmpty || encodings.count == 1 && Self.encodings.contains(encodings[0]) else { throw .encoded }
         if let length = head.headers.first(name: "Content-Length").flatMap({ Int($0) }), length > limitBytes {
-            return task.eventLoop.makeFailedFuture(Refusal.tooLarge)
+            throw .tooLarge
         }
-        state.withLock { $0.head = head }
-        return task.eventLoop.makeSucceededVoidFuture()
+        self.head = head
     }
 
-    func didReceiveBodyPart(task: HTTPClient.Task<TokenReply>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
-        let fits = state.withLock { state in
-            guard state.body.count + buffer.readableBytes <= limitBytes else { return false }
-            state.body.append(contentsOf: buffer.readableBytesView)
-            return true
-        }
-        return fits ? task.eventLoop.makeSucceededVoidFuture() : task.eventLoop.makeFailedFuture(Refusal.tooLarge)
+    mutating func receive(_ bytes: ByteBuffer) throws(Refusal) {
+        guard body.count + bytes.readableBytes <= limitBytes else { throw .tooLarge }
+        body.append(contentsOf: bytes.readableBytesView)
     }
 
-    func didFinishRequest(task: HTTPClient.Task<TokenReply>) throws -> TokenReply {
-        try state.withLock { state in
-            guard let head = state.head else { throw Refusal.noHead }
+    var reply: TokenReply {
+        get throws(Refusal) {
+            guard let head else { throw .noHead }
             return TokenReply(
                 status: Int(head.status.code),
                 fields: head.headers.map { TokenReply.Field(name: $0.name, value: $0.value) },
-                body: state.body
+                body: body
             )
         }
     }

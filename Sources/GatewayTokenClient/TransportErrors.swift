@@ -1,94 +1,102 @@
-import AsyncHTTPClient
-import GatewayHTTP
+package import GatewayHTTP
 import GatewayTokens
 import NIOCore
 import NIOHTTP1
 import NIOHTTPCompression
 import NIOPosix
-import NIOSSL
+package import NIOSSL
 
-/// Sorts what async-http-client and NIO throw into the few reasons that the gateway tells apart.
+/// Sorts what NIO and its TLS throw into the few reasons that the gateway tells apart.
 enum TransportErrors {
-    /// - Parameter codings: The content codings of the response; nil if it has none.
-    static func failure(
-        for error: any Error,
-        requestWasSent: Bool,
-        codings: String? = nil,
-        through proxy: ParentProxy? = nil
-    ) -> TokenTransportFailure {
-        if let proxy, !requestWasSent, let failure = proxyFailure(error, proxy) { return failure }
-        // A server may decide about the client certificate when the request is on its way already (TLS 1.3).
-        if let alert = TLSAlert(error) {
-            return TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: requestWasSent, alert: alert)
+    /// There is no connection yet.
+    ///
+    /// - Parameter proxy: What is dialled instead of the server.
+    static func whileConnecting(_ error: any Error, _ proxy: ParentProxy?) -> TokenTransportFailure {
+        let reason: TokenTransportFailure.Reason =
+            switch error {
+            case let error as NIOConnectionError: reason(error)
+            case is OutgoingExchange.Overdue, ChannelError.connectTimeout: .connectTimeout
+            default: .connectionRefused
+            }
+        guard let proxy else { return TokenTransportFailure(reason, mayHaveBeenProcessed: false) }
+        let what =
+            switch reason {
+            case .nameNotResolved: "has a name that cannot be resolved"
+            case .connectTimeout: "did not accept a connection in time"
+            default: "does not accept connections"
+            }
+        return unreachable(proxy, what, reason)
+    }
+
+    /// - Parameter proxy: To it there is a connection, and behind it none.
+    static func failure(for error: any Error, at proxy: ParentProxy?) -> TokenTransportFailure {
+        if let problem = error as? ProxyProblem { return TokenTransportFailure(problem) }
+        guard let proxy else { return whileConnecting(error, nil) }
+        if error is OutgoingExchange.Overdue {
+            return unreachable(proxy, "did not open a tunnel in time", .connectTimeout)
         }
-        var failure = TokenTransportFailure(
-            requestWasSent ? reasonAfterSending(error) : reasonBeforeSending(error),
-            mayHaveBeenProcessed: requestWasSent
-        )
-        if failure.reason == .tlsFailed { failure.tlsError = tlsError(error) }
-        if failure.reason == .invalidAnswer, isAboutCoding(error) { failure.unreadableCoding = codings ?? "unknown" }
+        if let alert = TLSAlert(error) {
+            return unreachable(proxy, "refused the TLS connection with the alert \(alert.name)", .tlsFailed)
+        }
+        guard isOfTLS(error) else { return TokenTransportFailure(proxy.lost) }
+        let what =
+            switch tlsError(error) {
+            case .certificateNamesOther: "has a certificate that does not name it"
+            case .certificateUntrusted:
+                "has a certificate that is not trusted; see \"ca\" of proxy in the configuration"
+            default: "did not complete the TLS handshake"
+            }
+        return unreachable(proxy, what, .tlsFailed)
+    }
+
+    private static func unreachable(
+        _ proxy: ParentProxy,
+        _ what: String,
+        _ reason: TokenTransportFailure.Reason
+    ) -> TokenTransportFailure {
+        TokenTransportFailure(.init("The proxy \(proxy) \(what).", .proxyUnreachable), reason: reason)
+    }
+
+    /// The handshake with the server is under way.
+    static func whileSecuring(_ error: any Error) -> TokenTransportFailure {
+        if let alert = TLSAlert(error) {
+            return TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: false, alert: alert)
+        }
+        guard isOfTLS(error) || error is OutgoingExchange.Overdue else {
+            return TokenTransportFailure(.connectionRefused, mayHaveBeenProcessed: false)
+        }
+        var failure = TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: false)
+        failure.tlsError = error is OutgoingExchange.Overdue ? .handshakeTimeout : tlsError(error)
         return failure
     }
 
-    /// - Returns: nil for what went wrong behind the proxy: TLS with the authorization server.
-    private static func proxyFailure(_ error: any Error, _ proxy: ParentProxy) -> TokenTransportFailure? {
-        func unreachable(_ what: String, _ reason: TokenTransportFailure.Reason) -> TokenTransportFailure {
-            TokenTransportFailure(.init("The proxy \(proxy) \(what).", .proxyUnreachable), reason: reason)
+    /// - Parameter codings: The content codings of the response; nil if it has none.
+    static func afterSending(_ error: any Error, codings: String?) -> TokenTransportFailure {
+        // A server may decide about the client certificate when the request is on its way already (TLS 1.3).
+        if let alert = TLSAlert(error) {
+            return TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: true, alert: alert)
         }
-        func refused(_ what: String, _ error: GatewayProblem.HopError = .proxyRefused) -> TokenTransportFailure {
-            TokenTransportFailure(.init("The proxy \(proxy) \(what).", error))
-        }
-        switch error {
-        case let error as NIOConnectionError:
-            let reason = reason(error)
-            return switch reason {
-            case .nameNotResolved: unreachable("has a name that cannot be resolved", reason)
-            case .connectTimeout: unreachable("did not accept a connection in time", reason)
-            default: unreachable("does not accept connections", reason)
+        let reason: TokenTransportFailure.Reason =
+            switch error {
+            case AnswerCollector.Refusal.tooLarge, HTTPParserError.headerOverflow: .answerTooLarge
+            case NIOHTTPDecompression.DecompressionError.limit: .answerTooLarge
+            case is NIOHTTPDecompression.DecompressionError, is NIOHTTPDecompression.ExtraDecompressionError:
+                .invalidAnswer
+            case HTTPParserError.invalidEOFState: .connectionLost
+            case is AnswerCollector.Refusal, is HTTPParserError: .invalidAnswer
+            case is OutgoingExchange.Overdue: .responseTimeout
+            default: .connectionLost
             }
-        case ChannelError.connectTimeout: return unreachable("did not accept a connection in time", .connectTimeout)
-        case let error as HTTPClientError:
-            if error == .proxyAuthenticationRequired {
-                return refused(proxy.loginRefusal(status: 407), .proxyLoginRefused)
-            }
-            if error == .invalidProxyResponse { return refused("refuses connections to it; do its rules allow that?") }
-            if error == .remoteConnectionClosed {
-                return refused("closed the connection before it had opened a tunnel")
-            }
-            if error == .tlsHandshakeTimeout { return nil }
-            return timeouts.contains(error) || error == .httpProxyHandshakeTimeout
-                ? unreachable("did not open a tunnel in time", .connectTimeout) : nil
-        case is HTTPParserError: return refused("did not answer CONNECT with valid HTTP")
-        default: return nil
-        }
+        var failure = TokenTransportFailure(reason, mayHaveBeenProcessed: true)
+        if reason == .invalidAnswer, isAboutCoding(error) { failure.unreadableCoding = codings ?? "unknown" }
+        return failure
     }
 
-    private static func reasonBeforeSending(_ error: any Error) -> TokenTransportFailure.Reason {
-        switch error {
-        case let error as HTTPClientError where error == .tlsHandshakeTimeout: .tlsFailed
-        case let error as HTTPClientError where timeouts.contains(error): .connectTimeout
-        case let error as NIOConnectionError: reason(error)
-        case ChannelError.connectTimeout: .connectTimeout
-        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError, is ForeignCertificate: .tlsFailed
-        case let error as HTTPClientError where rejections.contains(error.shortDescription): .unsendable
-        default: .connectionRefused
-        }
-    }
-
-    private static func reasonAfterSending(_ error: any Error) -> TokenTransportFailure.Reason {
-        switch error {
-        case AnswerCollector.Refusal.tooLarge, HTTPParserError.headerOverflow: .answerTooLarge
-        case NIOHTTPDecompression.DecompressionError.limit: .answerTooLarge
-        case is NIOHTTPDecompression.DecompressionError, is NIOHTTPDecompression.ExtraDecompressionError: .invalidAnswer
-        case HTTPParserError.invalidEOFState: .connectionLost
-        case is AnswerCollector.Refusal, is HTTPParserError: .invalidAnswer
-        case let error as HTTPClientError where timeouts.contains(error): .responseTimeout
-        default: .connectionLost
-        }
+    private static func isOfTLS(_ error: any Error) -> Bool {
+        error is NIOSSLError || error is NIOSSLExtraError || error is BoringSSLError || error is ForeignCertificate
     }
 
     private static func tlsError(_ error: any Error) -> GatewayProblem.HopError? {
-        if let error = error as? HTTPClientError, error == .tlsHandshakeTimeout { return .handshakeTimeout }
         if error is NIOSSLExtraError || error is ForeignCertificate { return .certificateNamesOther }
         let text = String(describing: error)
         if text.contains("CERTIFICATE_VERIFY_FAILED") || text.contains("unableToValidateCertificate") {
@@ -105,19 +113,6 @@ enum TransportErrors {
         }
     }
 
-    private static let timeouts: [HTTPClientError] = [
-        .connectTimeout, .deadlineExceeded, .readTimeout, .writeTimeout, .getConnectionFromPoolTimeout, .cancelled,
-    ]
-
-    /// async-http-client's own checks of a request, by the text that stays the same whatever they found.
-    private static let rejections: Set<String> = [
-        HTTPClientError.invalidURL.shortDescription,
-        HTTPClientError.emptyHost.shortDescription,
-        HTTPClientError.emptyScheme.shortDescription,
-        HTTPClientError.invalidHeaderFieldNames([]).shortDescription,
-        HTTPClientError.invalidHeaderFieldValues([]).shortDescription,
-    ]
-
     private static func reason(_ error: NIOConnectionError) -> TokenTransportFailure.Reason {
         if error.connectionErrors.isEmpty, error.dnsAError != nil || error.dnsAAAAError != nil {
             return .nameNotResolved
@@ -127,5 +122,24 @@ enum TransportErrors {
             return false
         }
         return timedOut ? .connectTimeout : .connectionRefused
+    }
+}
+
+/// The certificate is trusted and names another server.
+package struct ForeignCertificate: Error {
+    package init() {}
+}
+
+extension PeerName {
+    /// - Parameter certificate: One that the library trusts; it also takes one for the address that was dialled.
+    package func check(_ certificate: NIOSSLCertificate) throws(ForeignCertificate) {
+        let names = certificate._subjectAlternativeNames().map { name -> Alternative in
+            switch name.nameType {
+            case .dnsName: .name(Array(name.contents))
+            case .ipAddress: .address(Array(name.contents))
+            default: .other
+            }
+        }
+        guard isNamed(by: names) else { throw ForeignCertificate() }
     }
 }

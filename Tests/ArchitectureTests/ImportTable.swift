@@ -22,7 +22,7 @@ enum ImportTable {
         "GatewayTokens": ["ServiceLifecycle", "Logging", "Metrics", "Synchronization"],
         "GatewayTesting": ["Synchronization"] + foundation,
         "GatewayStrategies": ["Crypto", "CryptoExtras"],
-        "GatewayTokenClient": adapter + ["AsyncHTTPClient", "NIOHTTP1", "NIOHTTPCompression"] + nio,
+        "GatewayTokenClient": adapter + ["NIOHTTP1", "NIOHTTPCompression"] + nio,
         "GatewayTokenStores": adapter + ["GRDB", "Crypto"],
         "GatewayAudit": adapter + ["GRDB", "Crypto"],
         "GatewayProxy": ["FoundationEssentials", "Logging", "Synchronization"] + nio + platform,
@@ -32,8 +32,8 @@ enum ImportTable {
             "ServiceLifecycle",
         ],
         "GatewayApp": adapter + nio + platform + [
-            "AsyncHTTPClient", "Hummingbird", "HummingbirdCore", "HTTPTypes", "Crypto", "NIOHTTP1", "ServiceLifecycle",
-            "UnixSignals", "Metrics", "CPresets", "CBuildRecord",
+            "Hummingbird", "HummingbirdCore", "HTTPTypes", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals",
+            "Metrics", "CPresets", "CBuildRecord",
         ],
         "GatewayTools": adapter + nio + platform + [
             "ArgumentParser", "AsyncHTTPClient", "Crypto", "NIOHTTP1", "ServiceLifecycle", "UnixSignals", "Metrics",

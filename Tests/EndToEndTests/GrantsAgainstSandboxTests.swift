@@ -16,21 +16,20 @@ import Testing
 struct GrantsAgainstSandboxTests {
     private func withSandbox(_ body: (Sandbox, Bench) async throws -> Void) async throws {
         let sandbox = try await Sandbox.start(logger: Logger(label: "sandbox") { _ in SwiftLogNoOpLogHandler() })
-        let endpoint = AsyncHTTPTokenEndpoint(version: "test")
+        let endpoint = OutgoingHTTP(version: "test")
         let outcome: Result<Void, any Error>
         do {
             outcome = .success(try await body(sandbox, Bench(endpoint: endpoint)))
         } catch {
             outcome = .failure(error)
         }
-        await endpoint.shutdown()
         await sandbox.stop()
         try outcome.get()
     }
 
     /// Sends what a grant asks for and lets it read the answer.
     private struct Bench {
-        let endpoint: AsyncHTTPTokenEndpoint
+        let endpoint: OutgoingHTTP
         var now = Moment(monotonic: MonotonicTime(nanoseconds: 0), wall: UnixTime(seconds: 1_772_357_400))
 
         func grant(

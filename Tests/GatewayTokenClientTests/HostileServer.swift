@@ -32,18 +32,25 @@ final class HostileServer: Sendable {
     /// Waits for the first request.
     func untilAsked() async throws { try await received.requests.until { !$0.isEmpty } }
 
-    /// - Parameter isProxy: It answers CONNECT, and then is the server itself.
+    /// - Parameters:
+    ///   - isProxy: It answers CONNECT, and then is the server itself.
+    ///   - proxyTLS: How it is reached as a proxy; nil for clear text.
     static func start(
         _ script: Script,
         tls: TLSConfiguration? = nil,
-        isProxy: Bool = false
+        isProxy: Bool = false,
+        proxyTLS: TLSConfiguration? = nil
     ) async throws -> HostileServer {
         let received = Received()
         let context = try tls.map { try NIOSSLContext(configuration: $0) }
+        let proxyContext = try proxyTLS.map { try NIOSSLContext(configuration: $0) }
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let proxyContext {
+                        try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: proxyContext))
+                    }
                     if isProxy { try channel.pipeline.syncOperations.addHandler(ConnectAnswer()) }
                     if let context {
                         try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: context))

@@ -1,5 +1,6 @@
-"""Debian's nginx, HAProxy and tinyproxy, unpacked by scripts/setup-tests, and gunicorn, each as a process with a configuration of the test."""
+"""Debian's nginx, HAProxy, tinyproxy and squid, unpacked by scripts/setup-tests, and gunicorn, each as a process with a configuration of the test."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -110,6 +111,48 @@ def tinyproxy(folder, user, password):
     options = f"Port {port}\nListen 127.0.0.1\nTimeout 60\nBasicAuth {user} {password}\n"
     (folder / "tinyproxy.conf").write_text(options, encoding="ascii")
     return Server(folder, [binary("tinyproxy"), "-d", "-c", folder / "tinyproxy.conf"], port)
+
+
+def squid(folder, user, password, tls=None):
+    """A proxy for clients, with a login; `tls` is the certificate and the key that clients are shown."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    port = processes.free_port()
+    # basic_ncsa_auth knows what openssl and htpasswd write.
+    hashed = ["openssl", "passwd", "-apr1", "-stdin"]
+    hashed = subprocess.run(hashed, input=password, check=True, capture_output=True, text=True, timeout=30).stdout
+    (folder / "users").write_text(f"{user}:{hashed}", encoding="ascii")
+    secure = f"https_port 127.0.0.1:{port} tls-cert={tls[0]} tls-key={tls[1]}" if tls else f"http_port 127.0.0.1:{port}"
+    share = UNPACKED / "usr/share/squid"
+    (folder / "squid.conf").write_text(
+        f"""
+        {secure}
+        visible_hostname squid.test
+        pid_filename none
+        cache deny all
+        cache_log stdio:/dev/stderr
+        access_log stdio:/dev/stdout
+        coredump_dir {folder}
+        mime_table {share}/mime.conf
+        icon_directory {share}/icons
+        error_directory {share}-langpack/templates
+        unlinkd_program {UNPACKED}/usr/lib/squid/unlinkd
+        pinger_enable off
+        netdb_filename none
+        shutdown_lifetime 0 seconds
+        auth_param basic program {UNPACKED}/usr/lib/squid/basic_ncsa_auth {folder}/users
+        auth_param basic children 1
+        auth_param basic realm company
+        acl known proxy_auth REQUIRED
+        http_access allow known
+        http_access deny all
+""",
+        encoding="ascii",
+    )
+    # It refuses to be root, and any other user could not read these folders: it is told that it is one.
+    other = ["unshare", "--user", "--map-user=1000"] if os.geteuid() == 0 else []
+    command = [*other, UNPACKED / "usr/sbin/squid", "-N", "-f", folder / "squid.conf"]
+    return Server(folder, command, port, "https" if tls else "http")
 
 
 def gunicorn(folder, application, *options, **changes):

@@ -93,8 +93,7 @@ class ParentProxy:
                 connection.sendall(b"HTTP/1.1 407 Login" + fields)
                 continue
             if request.method == "CONNECT":
-                # async-http-client leaves out the port.
-                if request.value("host") not in (request.target, request.target.rpartition(":")[0]):
+                if request.value("host") != request.target:
                     connection.sendall(REFUSED % 400)
                     return
                 server = self.reach(request.target)

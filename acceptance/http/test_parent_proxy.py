@@ -1,6 +1,7 @@
 """Upstreams, token endpoints and tunnels behind another proxy: `proxy` of routes, credentials and `defaults`."""
 
 import concurrent.futures
+import contextlib
 import json
 import socket
 import ssl
@@ -10,6 +11,7 @@ import pytest
 import requests
 from harness import debian, processes
 from harness.configs import BEARER, CANARY
+from harness.otlp import Collector
 from harness.parent_proxy import ParentProxy
 from harness.tls import nginx_over_tls
 from harness.tls_script import server_context
@@ -104,6 +106,67 @@ def test_tinyproxy_with_a_login(tls_upstream, behind, origin, tmp_path, start_ga
         server.stop()
 
 
+@pytest.fixture
+def start_squid(tmp_path, certificate_authority):
+    """Debian's squid with a login; `scheme` is how it is reached."""
+    with contextlib.ExitStack() as stack:
+
+        def start(scheme):
+            tls = certificate_authority.issue("squid", "IP:127.0.0.1") if scheme == "https" else None
+            server = debian.squid(tmp_path / "squid", "me", CANARY, tls)
+            stack.callback(server.stop)
+            ca = {"ca": str(certificate_authority.certificate)} if tls else {}
+            return server, {"url": server.url, "username": "me", "password": CANARY, **ca}
+
+        yield start
+
+
+def tunnels(server, url):
+    """How many squid has opened to that server; it logs them when they end, and no query of a request."""
+    place = url.partition("://")[2]
+    return sum("TCP_TUNNEL/200" in line and f"CONNECT {place} me " in line for line in server.text().splitlines())
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_squid_with_a_login(scheme, tls_upstream, behind, origin, start_squid, start_gateway):
+    server, proxy = start_squid(scheme)
+    tls = {**behind["route"]["tls"], "server_name": "upstream.test"}
+    secure = {"upstream": tls_upstream.url, "auth": BEARER, "tls": tls}
+    plain = {"upstream": origin.url, "auth": BEARER}
+    nobody = f"127.0.0.1:{processes.free_port()}"
+    wrong = {**proxy, "password": "wrong"}
+    gateway = start_gateway(
+        {
+            "routes": {
+                "secure": {**secure, "proxy": proxy},
+                "plain": {**plain, "proxy": proxy},
+                "secure-wrong": {**secure, "proxy": wrong},
+                "plain-wrong": {**plain, "proxy": wrong},
+                "secure-nobody": {**secure, "upstream": f"https://{nobody}", "proxy": proxy},
+                "direct": {**secure, "proxy": {**wrong, "no_proxy": ["127.0.0.1"]}},
+            }
+        }
+    )
+    for _ in range(2):
+        assert get(gateway).text == "TLSv1.3 upstream.test GET /x"
+        assert get(gateway, "/plain/a?b").text == "hello from the origin\n"
+    assert origin.last().line == "GET /a?b HTTP/1.1" and origin.last().value("proxy-authorization") is None
+    for path in "/secure-wrong/x", "/plain-wrong/x":
+        status, detail = problem(gateway, path)
+        assert status == 502 and f"The proxy {server.url} does not accept the user name" in detail
+    assert origin.count() == 2
+    status, detail = problem(gateway, "/secure-nobody/x")
+    assert status == 502 and detail == f"The proxy {server.url} could not connect to {nobody} (status 503)."
+    # With the wrong login, squid would not have let it through.
+    assert get(gateway, "/direct/x").text == "TLSv1.3 upstream.test GET /x"
+    server.stop()
+    assert tunnels(server, tls_upstream.url) == 1, server.text()
+    assert server.text().count(f"GET {origin.url}/a? me ") == 2, server.text()
+    for path in "/secure/x", "/plain/x":
+        status, detail = problem(gateway, path)
+        assert status == 502 and detail.startswith(f"The proxy {server.url} cannot be reached"), detail
+
+
 def test_an_upstream_that_is_an_address_shows_a_certificate_for_it(
     tls_upstream, certificate_authority, parents, tmp_path, start_gateway
 ):
@@ -174,7 +237,7 @@ def test_a_credential_is_the_login_and_its_lock_ends_tunnels(behind, parents, st
     gateway.stop()
     (gateway.folder / "state" / "locks.json").write_text("not a list")
     done = gateway.run("doctor")
-    assert "needs the credential company, and it may be locked: " in done.stdout and "locks.json" in done.stdout
+    assert "needs a credential, and it may be locked: " in done.stdout and "locks.json" in done.stdout
     assert len(parent.lines()) == 2
 
 
@@ -333,7 +396,7 @@ def test_a_reload_changes_the_proxy(behind, parents, start_gateway):
 
 
 def test_token_requests_go_through_it(token_server, origin, parents, start_gateway, make_gateway):
-    """Plain http on this machine: also such a request goes through a tunnel, as async-http-client does it."""
+    """Plain http on this machine: also such a request goes through a tunnel."""
     answer = {"access_token": "token-1", "token_type": "Bearer", "expires_in": 3600}
     token_server.answer = lambda asked, token: (200, {}, json.dumps(answer))
     parent = parents(login=LOGIN)
@@ -370,6 +433,82 @@ def test_token_requests_go_through_it(token_server, origin, parents, start_gatew
         other = make_gateway({"credentials": {"me": {**credential, "proxy": proxy}}, "routes": {"secure": route}}).start()
         status, detail = problem(other)
         assert status in (502, 503) and proxy["url"] in detail and words in detail, detail
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_squid_passes_token_requests_on(scheme, token_server, origin, start_squid, make_gateway):
+    token_server.answer = lambda asked, token: (200, {}, json.dumps({"access_token": "token-1", "token_type": "Bearer"}))
+    server, proxy = start_squid(scheme)
+    credential = {
+        "strategy": "oauth2_client_credentials",
+        "client_id": "me",
+        "client_secret": CANARY,
+        "token_url": f"{token_server.url}/token",
+    }
+
+    def acquire(**changes):
+        credentials = {"me": {**credential, "proxy": {**proxy, **changes}}}
+        routes = {"secure": {"upstream": origin.url, "auth": "me"}}
+        done = make_gateway({"credentials": credentials, "routes": routes}).run("check", "--acquire")
+        assert CANARY not in done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert "me: a token was obtained" in acquire()
+    assert f"The proxy {server.url} does not accept the user name" in acquire(password="wrong")
+    assert "me: a token was obtained" in acquire(password="wrong", no_proxy=["127.0.0.1"])
+    if scheme == "https":
+        del proxy["ca"]
+        assert f'The proxy {server.url} has a certificate that is not trusted; see "ca" of proxy' in acquire()
+    server.stop()
+    assert f"The proxy {server.url} does not accept connections" in acquire()
+    assert tunnels(server, token_server.url) == 1, server.text()
+
+
+def test_keys_of_client_tokens_go_through_it(origin, parents, make_gateway):
+    parent = parents(names={"direct.test:443": 9}, login=LOGIN)
+
+    def config(password, **changes):
+        issuer = {"issuer": "https://id.test", "audience": "gateway", "jwks": {"url": "https://id.test/keys"}, "subject": "ci"}
+        return {
+            "workers": 1,
+            "defaults": {"proxy": {**proxied(parent), "password": password, **changes}},
+            "access": {"clients": {"ci": {"jwt": issuer}}, "require_client": True},
+            "routes": {"api": {"upstream": origin.url, "auth": BEARER}},
+        }
+
+    gateway = make_gateway(config(CANARY)).start()
+    words = f"The proxy {parent.url} refuses connections to id.test:443 (status 403)"
+    processes.wait_until(lambda: words in gateway.text(), 20, gateway.text)
+    assert set(parent.lines()) == {"CONNECT id.test:443 HTTP/1.1"}
+    other = make_gateway(config("wrong")).start()
+    words = f"The proxy {parent.url} does not accept the user name and the password (status 407)"
+    processes.wait_until(lambda: words in other.text(), 20, other.text)
+    other.stop()
+    # What is directly reached is not asked for there.
+    asked = len(parent.lines())
+    gateway.stop()
+    direct = make_gateway(config(CANARY, no_proxy=["id.test"])).start()
+    processes.wait_until(lambda: "keys of an issuer" in direct.text(), 30, direct.text)
+    assert len(parent.lines()) == asked
+
+
+def test_telemetry_goes_through_it(origin, parents, make_gateway):
+    collector = Collector()
+    try:
+        parent = parents(names={"collector.test:4318": collector.server.server_port}, login=LOGIN)
+        config = {
+            "defaults": {"proxy": proxied(parent)},
+            "telemetry": {"otlp": "http://collector.test:4318", "metrics_interval": "1s"},
+            "routes": {"api": {"upstream": origin.url, "auth": BEARER}},
+        }
+        make_gateway(config).start()
+        processes.wait_until(lambda: collector.requests, 20, "an export arrives")
+        assert set(parent.lines()) == {"CONNECT collector.test:4318 HTTP/1.1"}
+        down = f"http://127.0.0.1:{processes.free_port()}"
+        gateway = make_gateway({**config, "defaults": {"proxy": down}}).start()
+        processes.wait_until(lambda: f"The proxy {down} does not accept connections" in gateway.text(), 20, gateway.text)
+    finally:
+        collector.stop()
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from harness import processes
 from harness.configs import BEARER, CANARY
 from harness.events import named
 from harness.gateway import command
+from harness.parent_proxy import ParentProxy
+from harness.tls_script import server_context
 
 VIEWER, OPERATOR, NEXT = CANARY + "-viewer", CANARY + "-operator", CANARY + "-next-operator"
 
@@ -194,6 +196,16 @@ class TestCommands:
         assert remote.command("token", "lock", "service", token=OPERATOR).returncode == 0
         assert "locked" in remote.command("token", "list", certificate="alice").stdout
         assert remote.command("reload", certificate="alice").returncode == 0
+
+    def test_a_certificate_for_the_address_is_none_for_a_name(self, remote, certificate_authority):
+        """Whoever forges DNS can have one for an address of their own."""
+        server = ParentProxy(tls=server_context(*certificate_authority.issue("admin-address", "IP:127.0.0.1")))
+        try:
+            result = remote.command("status", token=VIEWER, AUTHGATEWAY_ADMIN=f"https://localhost:{server.port}")
+            assert result.returncode == 4 and "its certificate is not trusted" in result.stderr, result
+            assert server.requests == []
+        finally:
+            server.stop()
 
     def test_what_is_wrong_is_said(self, remote, files):
         for proof, words in [({}, "--admin-token-file"), ({"token": CANARY}, "not that of a user")]:

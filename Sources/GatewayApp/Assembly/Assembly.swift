@@ -16,7 +16,6 @@ import ServiceLifecycle
 /// Turns a plan into parts, in the order in which they need each other. Nothing runs yet; every address is taken.
 struct Assembly: Sendable {
     let storage: Storage
-    let endpoint: AsyncHTTPTokenEndpoint
     let group: MultiThreadedEventLoopGroup
     let proxy: ProxyServer
     let admin: AdminServers
@@ -52,7 +51,7 @@ struct Assembly: Sendable {
             }
         }
         do throws(StateError) { storage = try opened.get() } catch { throw CommandFailure(error) }
-        endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
+        let endpoint = OutgoingHTTP(version: GatewayVersion.current)
         let turns = LoopTurns(loops: plan.workers.count)
         group = MultiThreadedEventLoopGroup(numberOfThreads: plan.workers.count, metricsDelegate: turns)
         // The library starts its threads at the first use, and ends the process when the system has none left. A reload is too late.
@@ -226,13 +225,15 @@ struct Assembly: Sendable {
             )
             adminPlace = try await servers.bind(admin, closing: proxy)
         } catch {
-            await Self.close(storage, endpoint, group)
+            await Self.close(storage, group)
             throw error
         }
+        let requests = OwnRequests(http: endpoint, live: live, locks: storage.locks)
         let exporter = Self.exporter(
             plan,
             telemetry,
             options,
+            requests,
             instance: storage.key.instanceName,
             clock,
             refreshMetrics
@@ -246,7 +247,13 @@ struct Assembly: Sendable {
             [
                 BackgroundService.audit(storage.audit), BackgroundService.storage(storage, clock),
                 BackgroundService.chainCheck(storage.chainCheck), BackgroundService.clientTokens(tokenUses, clock),
-                ClientKeyService(sets: jwts.keySets, live: live, clock: clock, logger: options.logger("proxy")),
+                ClientKeyService(
+                    sets: jwts.keySets,
+                    live: live,
+                    requests: requests,
+                    clock: clock,
+                    logger: options.logger("proxy")
+                ),
                 BackgroundService.authority(storage.authority, live, clock, options.logger("gateway")),
                 AuditFeedService(feed: feed), observer, keepers,
             ],
@@ -279,6 +286,7 @@ struct Assembly: Sendable {
         _ plan: Plan,
         _ telemetry: RequestTelemetry?,
         _ options: GatewayOptions,
+        _ requests: OwnRequests,
         instance: String,
         _ clock: any GatewayClock,
         _ refresh: @escaping @Sendable () async -> Void
@@ -288,6 +296,7 @@ struct Assembly: Sendable {
             telemetry: telemetry,
             metrics: options.metrics,
             refresh: refresh,
+            requests: requests,
             clock: clock,
             logger: options.logger("telemetry")
         )
@@ -295,14 +304,12 @@ struct Assembly: Sendable {
     }
 
     /// Closes what does not close itself, after the services have stopped.
-    func close() async { await Self.close(storage, endpoint, group) }
+    func close() async { await Self.close(storage, group) }
 
     private static func close(
         _ storage: Storage,
-        _ endpoint: AsyncHTTPTokenEndpoint,
         _ group: MultiThreadedEventLoopGroup
     ) async {
-        await endpoint.shutdown()
         // Fails only when it was shut down before.
         try? await group.shutdownGracefully()
         await storage.close()

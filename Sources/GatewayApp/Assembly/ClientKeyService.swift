@@ -1,43 +1,39 @@
-import AsyncHTTPClient
 import GatewayHTTP
 import GatewayProxy
+import GatewayTokenClient
 import GatewayTokens
 import Logging
-import NIOCore
-import NIOHTTP1
 import ServiceLifecycle
 
-/// Fetches the public keys that signed tokens of clients are verified with: verified TLS, no redirects, no proxy, one deadline.
+/// Fetches the public keys that signed tokens of clients are verified with.
 struct ClientKeyService: Service {
     private static let interval = Duration.seconds(1)
     private static let limit = Duration.seconds(10)
 
     let sets: ClientKeySets
     let live: LivePlan
+    let requests: OwnRequests
     let clock: any GatewayClock
     let logger: Logger
 
     func run() async throws {
-        let client = HTTPClient.direct()
         await cancelWhenGracefulShutdown {
-            repeat { await fetchDue(client) } while (try? await clock.sleep(for: Self.interval)) != nil
+            repeat { await fetchDue() } while (try? await clock.sleep(for: Self.interval)) != nil
         }
-        // Fails only when it was shut down before.
-        try? await client.shutdown()
     }
 
-    private func fetchDue(_ client: HTTPClient) async {
+    private func fetchDue() async {
         let urls = Set(live.state.plan.access.clients.compactMap { $0.jwt?.url })
         await withDiscardingTaskGroup { tasks in
             for url in sets.due(among: urls, at: clock.now().monotonic) {
-                tasks.addTask { await fetch(url, client) }
+                tasks.addTask { await fetch(url) }
             }
         }
     }
 
-    private func fetch(_ url: AuthorityURL, _ client: HTTPClient) async {
+    private func fetch(_ url: AuthorityURL) async {
         let reason: String
-        switch await answer(of: url, client) {
+        switch await answer(of: url) {
         case .success(let bytes):
             if let set = JSONWebKeySet(bytes) {
                 return sets.take(set, from: url, at: clock.now().monotonic)
@@ -57,22 +53,15 @@ struct ClientKeyService: Service {
         let text: String
     }
 
-    private func answer(of url: AuthorityURL, _ client: HTTPClient) async -> Result<[UInt8], Failure> {
-        var request = HTTPClientRequest(url: url.unrootedText)
-        request.headers.add(name: "Accept", value: "application/jwk-set+json, application/json")
-        request.headers.add(name: "User-Agent", value: "authgateway/\(GatewayVersion.current)")
-        let end = ContinuousClock.now + Self.limit
-        do {
-            let response = try await client.execute(request, timeout: .nanoseconds(Self.limit.wholeNanoseconds))
-            guard response.status == .ok else { return .failure(Failure(text: "status \(response.status.code)")) }
-            // The time limit above ends with the head of the answer.
-            let content = await Deadline.value(within: max(.zero, end - .now)) {
-                try? await response.body.collect(upTo: JSONWebKeySet.maximumBytes)
-            }
-            guard let bytes = content ?? nil else { return .failure(Failure(text: "too slow or too large")) }
-            return .success(Array(bytes.readableBytesView))
-        } catch {
-            return .failure(Failure(text: "\(type(of: error))"))
+    private func answer(of url: AuthorityURL) async -> Result<[UInt8], Failure> {
+        let accept = Injection.Field(name: "Accept", value: Secret("application/jwk-set+json, application/json"))
+        switch await requests.send(OutgoingRequest("GET", url, fields: [accept]), deadline: Self.limit) {
+        case .success(let reply) where reply.status != 200: return .failure(Failure(text: "status \(reply.status)"))
+        case .success(let reply) where reply.body.count > JSONWebKeySet.maximumBytes:
+            return .failure(Failure(text: "too large"))
+        case .success(let reply): return .success(reply.body)
+        case .failure(let failure):
+            return .failure(Failure(text: failure.proxyProblem?.detail ?? failure.reason.rawValue))
         }
     }
 }

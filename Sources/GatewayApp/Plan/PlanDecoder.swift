@@ -175,8 +175,9 @@ enum PlanDecoder {
     private static let defaultKeys = Keys {
         $0("proxy", default: "none", type: ProxyDecoder.type, example: ProxyDecoder.example)
             .means(
-                "The proxy for routes, for token requests and for tunnels to servers without a route. Servers on this "
-                    + "machine are reached directly. environment: the one of HTTPS_PROXY, HTTP_PROXY and NO_PROXY."
+                "The proxy for routes, token requests, keys of client JWTs, telemetry, and tunnels to servers without a "
+                    + "route; not for PostgreSQL. Servers on this machine are reached directly. environment: the one of "
+                    + "HTTPS_PROXY, HTTP_PROXY and NO_PROXY."
             )
     }
 

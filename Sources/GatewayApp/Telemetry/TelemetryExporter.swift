@@ -1,9 +1,7 @@
-import AsyncHTTPClient
 import GatewayHTTP
+import GatewayTokenClient
 import GatewayTokens
 import Logging
-import NIOCore
-import NIOHTTP1
 import ServiceLifecycle
 
 /// Exports spans every second and metrics at their interval. No request waits for it.
@@ -23,20 +21,19 @@ final class TelemetryExporter: Service {
         let metrics: MetricRegistry
         /// Brings gauges and counters up to date.
         let refresh: @Sendable () async -> Void
+        let requests: OwnRequests
         let clock: any GatewayClock
         let logger: Logger
     }
 
     private let plan: TelemetryPlan
     private let parts: Parts
-    private let version: String
     private let encoder: OTLPEncoder
     private let dropped: CounterSeries
     private let failed: CounterSeries
 
     /// - Parameter instance: Names this installation, the same after every restart.
     init(_ plan: TelemetryPlan, instance: String, version: String, parts: Parts) {
-        self.version = version
         self.plan = plan
         self.parts = parts
         dropped = parts.metrics.counter("gateway_telemetry_spans_dropped_total")
@@ -64,7 +61,7 @@ final class TelemetryExporter: Service {
     }
 
     func run() async throws {
-        let client = OTLPClient(plan, version: version)
+        let client = OTLPClient(plan: plan, requests: parts.requests)
         let now = parts.clock.now()
         var state = State(
             nextMetrics: now.monotonic + (plan.metricsInterval ?? .zero),
@@ -83,18 +80,16 @@ final class TelemetryExporter: Service {
         if plan.metricsInterval != nil {
             await exportMetrics(&state) { await client.send($0, $1, within: Self.lastLimit) }
         }
-        await client.shutdown()
     }
 
     /// - Returns: nil when there is no time for it.
-    private typealias Send = (String, OTLPClient.Signal) async -> ExportSchedule.Answer?
+    private typealias Send = (String, OTLPClient.Signal) async -> Sent?
 
     /// A stop does not wait for a slow collector. What is under way then is sent once more at the end.
-    private func send(_ body: String, _ signal: OTLPClient.Signal, _ client: OTLPClient) async -> ExportSchedule.Answer?
-    {
+    private func send(_ body: String, _ signal: OTLPClient.Signal, _ client: OTLPClient) async -> Sent? {
         guard !Task.isShuttingDownGracefully else { return nil }
-        let answer = await cancelWhenGracefulShutdown { await client.send(body, signal, within: Self.sendLimit) }
-        guard case .later = answer, Task.isShuttingDownGracefully else { return answer }
+        let sent = await cancelWhenGracefulShutdown { await client.send(body, signal, within: Self.sendLimit) }
+        guard case .later = sent.answer, Task.isShuttingDownGracefully else { return sent }
         return nil
     }
 
@@ -108,17 +103,17 @@ final class TelemetryExporter: Service {
             let batch = state.waiting.prefix(Self.batchLimit)
             let offset = offset
             let spans = state.calls + batch.flatMap { $0.spans(parts.telemetry.route($0.route), offset: offset) }
-            guard let answer = await send(encoder.spans(spans), .traces) else { return }
-            guard !state.spans.note(answer, at: parts.clock.monotonic(), jitter: .random(in: 0...1)) else {
-                return warn(answer, &state, "spans")
+            guard let sent = await send(encoder.spans(spans), .traces) else { return }
+            guard !state.spans.note(sent.answer, at: parts.clock.monotonic(), jitter: .random(in: 0...1)) else {
+                return warn(sent, &state, "spans")
             }
             let count = batch.count
             let lost = count + state.calls.count
             state.waiting.removeFirst(count)
             state.calls = []
-            guard answer != .accepted else { continue }
+            guard sent.answer != .accepted else { continue }
             dropped.increment(by: Int64(lost))
-            warn(answer, &state, "spans")
+            warn(sent, &state, "spans")
         } while !Task.isCancelled
     }
 
@@ -147,25 +142,25 @@ final class TelemetryExporter: Service {
         let all = parts.telemetry.metrics() + parts.metrics.telemetryMetrics()
         let now = parts.clock.now()
         let body = encoder.metrics(all, from: state.startedAt, to: now.wall.milliseconds * 1_000_000)
-        guard let answer = await send(body, .metrics) else { return }
-        let isKept = state.metrics.note(answer, at: parts.clock.monotonic(), jitter: .random(in: 0...1))
+        guard let sent = await send(body, .metrics) else { return }
+        let isKept = state.metrics.note(sent.answer, at: parts.clock.monotonic(), jitter: .random(in: 0...1))
         // The next export has all that this one had.
         if !isKept { state.nextMetrics = now.monotonic + (plan.metricsInterval ?? .zero) }
-        if answer != .accepted { warn(answer, &state, "metrics") }
+        if sent.answer != .accepted { warn(sent, &state, "metrics") }
     }
 
     // MARK: Failures
 
     /// Once a minute.
-    private func warn(_ answer: ExportSchedule.Answer, _ state: inout State, _ what: String) {
+    private func warn(_ sent: Sent, _ state: inout State, _ what: String) {
         failed.increment(by: 1)
         let now = parts.clock.monotonic()
         guard state.warnedAt.map({ now - $0 >= Self.warningPause }) ?? true else { return }
         state.warnedAt = now
         let reason =
-            switch answer {
+            switch sent.answer {
             case .refused(let status): "it answered \(status)"
-            case .later, .accepted: "it does not answer, or has no room now"
+            case .later, .accepted: sent.proxyProblem ?? "it does not answer, or has no room now"
             }
         parts.logger.warning(
             "Telemetry not exported",
@@ -174,68 +169,39 @@ final class TelemetryExporter: Service {
     }
 }
 
-/// Sends telemetry to a collector: verified TLS, no redirects, no proxy, one deadline for each batch.
+/// Sends telemetry to a collector.
 private struct OTLPClient: Sendable {
     enum Signal: String, Sendable {
         case traces
         case metrics
     }
 
-    private static let answerLimit = 64 << 10
-
-    private let client: HTTPClient
-    private let base: String
-    private let userAgent: String
-    private let headers: [Injection.Field]
-
-    init(_ plan: TelemetryPlan, version: String) {
-        userAgent = "authgateway/\(version)"
-        client = .direct()
-        base = "\(plan.origin)\(plan.path)"
-        headers = plan.headers
-    }
+    let plan: TelemetryPlan
+    let requests: OwnRequests
 
     /// Ends within `limit`, whatever the collector does.
-    ///
-    /// - Returns: What the collector says; when it says nothing, it may take the batch later.
-    func send(_ body: String, _ signal: Signal, within limit: Duration) async -> ExportSchedule.Answer {
-        var request = HTTPClientRequest(url: "\(base)/v1/\(signal.rawValue)")
-        request.method = .POST
-        request.headers.add(name: "Content-Type", value: "application/json")
-        request.headers.add(name: "User-Agent", value: userAgent)
-        for field in headers { field.value.withValue { request.headers.replaceOrAdd(name: field.name, value: $0) } }
-        request.body = .bytes(ByteBuffer(string: body))
-        let end = ContinuousClock.now + limit
-        do {
-            let response = try await client.execute(request, timeout: .nanoseconds(limit.wholeNanoseconds))
-            // So that the connection can be used again. The time limit above ends with the head of the answer.
-            _ = await Deadline.value(within: max(.zero, end - .now)) {
-                try? await response.body.collect(upTo: Self.answerLimit)
-            }
-            return ExportSchedule.Answer(
-                status: Int(response.status.code),
-                retryAfter: response.headers.first(name: "Retry-After")
-            )
-        } catch {
-            return .later(after: nil)
+    func send(_ body: String, _ signal: Signal, within limit: Duration) async -> Sent {
+        let type = Injection.Field(name: "Content-Type", value: Secret("application/json"))
+        let request = OutgoingRequest(
+            "POST",
+            plan.origin,
+            "\(plan.path)/v1/\(signal.rawValue)",
+            fields: [type] + plan.headers,
+            body: Array(body.utf8)
+        )
+        switch await requests.send(request, deadline: limit) {
+        case .success(let reply):
+            return Sent(answer: ExportSchedule.Answer(status: reply.status, retryAfter: reply.field("Retry-After")))
+        case .failure(let failure):
+            return Sent(answer: .later(after: nil), proxyProblem: failure.proxyProblem?.detail)
         }
-    }
-
-    /// Call it once, when nothing will follow.
-    func shutdown() async {
-        // Fails only when it was shut down before.
-        try? await client.shutdown()
     }
 }
 
-extension HTTPClient {
-    /// Neither follows redirects nor uses a proxy, and tries to connect once.
-    static func direct() -> HTTPClient {
-        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        configuration.proxy = nil
-        configuration.httpVersion = .http1Only
-        configuration.timeout.connect = .seconds(5)
-        configuration.connectionPool.retryConnectionEstablishment = false
-        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-    }
+/// What became of an export.
+private struct Sent: Sendable {
+    /// What the collector says; when it says nothing, it may take the batch later.
+    let answer: ExportSchedule.Answer
+    /// Why it was not asked, where that is the proxy's fault.
+    var proxyProblem: String?
 }

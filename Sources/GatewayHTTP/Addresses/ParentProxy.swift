@@ -17,12 +17,60 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
     /// Never the login.
     package var description: String { "\(origin.scheme.rawValue)://\(origin.hostAndPort)" }
 
-    /// Why it refuses the login, as the end of a sentence that begins with the proxy.
-    package func loginRefusal(status: Int) -> String {
+    /// The request for a tunnel (RFC 9110 section 9.3.6), with the login.
+    ///
+    /// - Parameter via: The value of `Via`, by which a chain of gateways that ends at its beginning is noticed; empty sends none.
+    package func connectHead(to server: Origin, via: String = "") -> [UInt8] {
+        // A name without the dot of the root: most proxies compare it with their rules as it is written.
+        let authority = server.hostAndPort
+        var head = "CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n"
+        if !via.isEmpty { head += "Via: \(via)\r\n" }
+        return Array(head.utf8) + loginLine.withValue { $0 } + Array("\r\n".utf8)
+    }
+
+    /// `Proxy-Authorization` with its CRLF; empty without a login.
+    package var loginLine: SecretBytes {
+        SecretBytes(login?.withValue { Array("Proxy-Authorization: \($0)\r\n".utf8) } ?? [])
+    }
+
+    /// - Parameter status: Of an answer to CONNECT that opens no tunnel.
+    package func refusal(status: Int, to server: Origin) -> ProxyProblem {
+        // tinyproxy answers a wrong password with 401.
+        if status == 407 || status == 401 { return loginProblem(status) }
+        let server = server.hostAndPort
+        let detail =
+            switch status {
+            case 502, 503, 504: "The proxy \(self) could not connect to \(server) (status \(status))."
+            default: "The proxy \(self) refuses connections to \(server) (status \(status)); do its rules allow that?"
+            }
+        return ProxyProblem(detail, .proxyRefused)
+    }
+
+    package func loginProblem(_ status: Int = 407) -> ProxyProblem {
         let what =
             credential.map { "does not accept the credential \($0)" }
             ?? (login == nil ? "requires a login" : "does not accept the user name and the password")
-        return "\(what) (status \(status))"
+        let detail = "The proxy \(self) \(what) (status \(status)); see \"proxy\" in the configuration."
+        return ProxyProblem(detail, .proxyLoginRefused)
+    }
+
+    /// - Parameter what: As ``ConnectAnswer`` says it.
+    package func invalidAnswer(_ what: String) -> ProxyProblem {
+        ProxyProblem("The proxy \(self) answered CONNECT \(what).", .proxyRefused)
+    }
+
+    /// Why nothing may be sent to it now.
+    ///
+    /// - Parameter isLocked: Whether an operator has locked the credential of that name.
+    package func lockProblem(_ isLocked: (String) -> Bool) -> ProxyProblem? {
+        guard let credential, isLocked(credential) else { return nil }
+        let detail = "An operator has locked the credential \(credential), which the proxy \(self) needs."
+        return ProxyProblem(detail, .proxyLoginRefused)
+    }
+
+    /// It closed the connection.
+    package var lost: ProxyProblem {
+        ProxyProblem("The proxy \(self) closed the connection before it had opened a tunnel.", .proxyRefused)
     }
 
     /// The `Basic` login (RFC 7617 section 2).
@@ -70,6 +118,15 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
 
     /// Has no control characters, which user names and passwords must not contain (RFC 7617 section 2).
     package static func isLine(_ text: String) -> Bool { text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
+}
+
+/// What went wrong at a ``ParentProxy``, or on the way to it.
+package struct ProxyProblem: Error, Hashable, Sendable {
+    /// A sentence that names the proxy, and never its login.
+    package let detail: String
+    package let error: GatewayProblem.HopError
+
+    package init(_ detail: String, _ error: GatewayProblem.HopError) { (self.detail, self.error) = (detail, error) }
 }
 
 /// Which servers are reached through which proxy: a `proxy` as the configuration has it.

@@ -545,7 +545,7 @@ extension HTTP1UpstreamConnection: UpstreamStream {
             return true
         }
         if status == 407, pool.target.absoluteForm != nil, let parent = pool.target.parent {
-            refuse(parent.loginProblem())
+            refuse(parent.loginProblem)
             return false
         }
         reader.beginContent()

@@ -60,11 +60,6 @@ final class ParentHop: Sendable {
         )
     }
 
-    /// `Proxy-Authorization` with its CRLF; empty without a login.
-    var loginLine: SecretBytes {
-        SecretBytes(plan.login?.withValue { Array("Proxy-Authorization: \($0)\r\n".utf8) } ?? [])
-    }
-
     /// Puts what speaks to the proxy into the pipeline of a new connection, nearest to the socket.
     ///
     /// - Parameters:
@@ -81,17 +76,6 @@ final class ParentHop: Sendable {
         // Without both, the proxy is asked for nothing before the first request.
         guard server != nil || isEncrypted else { return }
         try pipeline.addHandler(ParentHandshake(self, to: server, via: via))
-    }
-
-    fileprivate func connectHead(to server: Origin, via: String, _ allocator: ByteBufferAllocator) -> ByteBuffer {
-        // A name without the dot of the root: most proxies compare it with their rules as it is written.
-        let authority = server.hostAndPort
-        var head = allocator.buffer(capacity: 256)
-        head.writeString("CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n")
-        if !via.isEmpty { head.writeString("Via: \(via)\r\n") }
-        loginLine.withValue { _ = head.writeBytes($0) }
-        head.writeString("\r\n")
-        return head
     }
 }
 
@@ -126,30 +110,17 @@ extension ParentHop {
     }
 
     func refused(_ status: Int, to server: Origin) -> GatewayProblem {
-        // tinyproxy answers a wrong password with 401.
-        if status == 407 || status == 401 { return loginProblem(status) }
-        let server = server.hostAndPort
-        let detail =
-            switch status {
-            case 502, 503, 504: "The proxy \(plan) could not connect to \(server) (status \(status))."
-            default: "The proxy \(plan) refuses connections to \(server) (status \(status)); do its rules allow that?"
-            }
-        return Self.problem(status == 504 ? .upstreamTimeout : .upstreamUnreachable, detail, .proxyRefused)
+        problem(plan.refusal(status: status, to: server), status == 504 ? .upstreamTimeout : .upstreamUnreachable)
     }
 
-    func loginProblem(_ status: Int = 407) -> GatewayProblem {
-        let detail = "The proxy \(plan) \(plan.loginRefusal(status: status)); see \"proxy\" in the configuration."
-        return Self.problem(.upstreamUnreachable, detail, .proxyLoginRefused)
-    }
+    var loginProblem: GatewayProblem { problem(plan.loginProblem()) }
 
-    fileprivate func invalid(_ what: String) -> GatewayProblem {
-        Self.problem(.upstreamUnreachable, "The proxy \(plan) answered CONNECT \(what).", .proxyRefused)
-    }
+    fileprivate func invalid(_ what: String) -> GatewayProblem { problem(plan.invalidAnswer(what)) }
 
-    fileprivate var lost: GatewayProblem {
-        if let problem = lockedProblem { return problem }
-        let detail = "The proxy \(plan) closed the connection before it had opened a tunnel."
-        return Self.problem(.upstreamUnreachable, detail, .proxyRefused)
+    fileprivate var lost: GatewayProblem { lockedProblem ?? problem(plan.lost) }
+
+    private func problem(_ problem: ProxyProblem, _ kind: ProblemKind = .upstreamUnreachable) -> GatewayProblem {
+        Self.problem(kind, problem.detail, problem.error)
     }
 
     func overdue(_ server: Origin?) -> GatewayProblem {
@@ -181,7 +152,7 @@ final class AbsoluteForm: Sendable {
 
     init(_ server: Origin, through parent: ParentHop) {
         prefix = Array(server.description.utf8)
-        loginLine = parent.loginLine
+        loginLine = parent.plan.loginLine
     }
 
     var count: Int { prefix.count + loginLine.count }
@@ -259,7 +230,7 @@ final class ParentHandshake: ChannelInboundHandler, RemovableChannelHandler {
     private func ask(_ context: ChannelHandlerContext) {
         guard phase == .waiting, let server else { return }
         phase = .asked
-        let head = parent.connectHead(to: server, via: via, context.channel.allocator)
+        let head = context.channel.allocator.buffer(bytes: parent.plan.connectHead(to: server, via: via))
         context.writeAndFlush(wrapOutboundOut(head), promise: nil)
     }
 

@@ -185,14 +185,6 @@ extension CredentialDecoder {
         // Where challenges of upstreams name the servers, any of them may be asked.
         let parents = origins.isEmpty ? rule.parents : origins.compactMap { rule.parent(for: $0) }
         guard !parents.isEmpty else { return }
-        if let encrypted = parents.first(where: { $0.origin.scheme == .https }) {
-            context.error(
-                "token requests of \(plans[index].name) cannot use \(encrypted), because that is https:"
-                    + " give the credential a \"proxy\" that is http, or \"proxy: none\"",
-                at: plans[index].ownProxy?.span ?? plans[index].span,
-                path: plans[index].ownProxy?.path ?? .root.appending("credentials").appending(plans[index].name)
-            )
-        }
         setProxy(rule, of: index)
     }
 }

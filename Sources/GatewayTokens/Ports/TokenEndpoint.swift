@@ -9,7 +9,7 @@ package import GatewayHTTP
 /// - `AssertionEndpoint` reads the assertions that are part of a request, from a file or with a request of its own. Whatever sends
 ///   the requests of grants and logins needs it.
 /// - `TracedTokenEndpoint` records a span for each request that is sent, those for assertions included; with `telemetry` only.
-/// - `AsyncHTTPTokenEndpoint` sends the request as it is.
+/// - `OutgoingHTTP` sends the request as it is.
 package protocol TokenEndpoint: Sendable {
     func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure>
 }
@@ -26,9 +26,8 @@ struct ProxiedTokenEndpoint: TokenEndpoint {
     func send(_ request: TokenRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure> {
         var request = request
         request.proxy = proxy
-        if let parent = proxy.parent(for: request.url.origin), let name = parent.credential, isLocked(name) {
-            let detail = "An operator has locked the credential \(name), which the proxy \(parent) requires."
-            return .failure(TokenTransportFailure(.init(detail, .proxyLoginRefused)))
+        if let problem = proxy.parent(for: request.url.origin)?.lockProblem(isLocked) {
+            return .failure(TokenTransportFailure(problem))
         }
         return await endpoint.send(request, deadline: deadline)
     }

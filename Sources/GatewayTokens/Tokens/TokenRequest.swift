@@ -184,13 +184,6 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     /// The content coding that cannot be undone, where ``Reason/invalidAnswer`` means that.
     package var unreadableCoding: String?
 
-    package struct ProxyProblem: Hashable, Sendable {
-        package let detail: String
-        package let error: GatewayProblem.HopError
-
-        package init(_ detail: String, _ error: GatewayProblem.HopError) { (self.detail, self.error) = (detail, error) }
-    }
-
     /// Nothing was sent.
     package init(_ problem: ProxyProblem, reason: Reason = .connectionRefused) {
         self.init(reason, mayHaveBeenProcessed: false)

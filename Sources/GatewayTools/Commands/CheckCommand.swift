@@ -64,10 +64,9 @@ struct CheckCommand: AsyncParsableCommand {
     /// Fetches one token of each credential whose grant does not rotate, and keeps none.
     private func acquire() async throws(CommandFailure) {
         let plan = try ConfigurationFile(path: config.path, consequence: ConfigurationCheck.consequence).plan
-        let endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
+        let endpoint = OutgoingHTTP(version: GatewayVersion.current)
         let logger = LogOutput.standardError.logger("authgateway.tokens", level: .critical)
         let outcomes = await AcquireTrial(plan, endpoint: endpoint, logger: logger).run()
-        await endpoint.shutdown()
         var (text, failed): (String, [String]) = ("", [])
         for (index, result) in outcomes.sorted(by: { $0.key < $1.key }) {
             let name = LogText.clean(plan.credentials[index].name)

@@ -86,12 +86,11 @@ struct CredentialProbe: Sendable {
 
     private func attempt(_ indices: Set<Int>) async -> [(Int, CredentialRule.Observation)] {
         guard !indices.isEmpty else { return [] }
-        let endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
+        let endpoint = OutgoingHTTP(version: GatewayVersion.current)
         let logger = LogOutput.standardError.logger("authgateway.tokens", level: .critical)
         let trial = AcquireTrial(plan, only: indices, endpoint: endpoint, logger: logger)
         // As long as a request would wait for it.
         let outcomes = await Deadline.value(within: plan.limits.credentialTimeout) { await trial.run() }
-        if outcomes != nil { await endpoint.shutdown() }
         return indices.map { ($0, Self.observation(outcomes?[$0], plan.limits.credentialTimeout)) }
     }
 

@@ -152,10 +152,8 @@ struct EndpointProbe: Sendable {
 
     /// The answer where the proxy would be sent a credential that is locked.
     private static func lock(of target: Target, _ locked: LockedCredentials) -> Answer? {
-        guard let proxy = target.proxy, let name = proxy.credential, locked.contains(name) else { return nil }
-        let detail =
-            locked.unknown.map { "The proxy \(proxy) needs the credential \(name), and \($0)." }
-            ?? "An operator has locked the credential \(name), which the proxy \(proxy) needs."
+        guard let proxy = target.proxy, let problem = proxy.lockProblem({ locked.contains($0) }) else { return nil }
+        let detail = locked.unknown.map { "The proxy \(proxy) needs a credential, and \($0)." } ?? problem.detail
         return Answer(endpoint: target.endpoint, outcome: .failed(.proxy(detail)))
     }
 

@@ -4,8 +4,11 @@ import GatewayApp
 import GatewayFiles
 import GatewayHTTP
 import GatewayProxy
+import GatewayTokenClient
 import NIOCore
 import NIOHTTP1
+import NIOSSL
+import Synchronization
 
 /// What the admin listener is asked, as its operation declares it.
 struct AdminQuestion: Equatable {
@@ -31,15 +34,40 @@ struct AdminQuestion: Equatable {
 struct AdminClient: Sendable {
     private static let answerLimit = 4 << 20
 
-    /// Lives as long as the command.
-    private static let client: HTTPClient = {
-        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        configuration.proxy = nil
-        configuration.timeout.connect = .seconds(5)
-        // A gateway that is not there is to be reported, not waited for.
-        configuration.connectionPool.retryConnectionEstablishment = false
-        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-    }()
+    /// By the name that the certificate of the gateway must carry, which is empty without TLS. They live as long as the command.
+    private static let clients = Mutex<[String: HTTPClient]>([:])
+
+    private static func client(expecting name: String?) -> HTTPClient {
+        clients.withLock { clients in
+            if let client = clients[name ?? ""] { return client }
+            var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+            configuration.proxy = nil
+            configuration.timeout.connect = .seconds(5)
+            // A gateway that is not there is to be reported, not waited for.
+            configuration.connectionPool.retryConnectionEstablishment = false
+            if let name { require(PeerName(name), in: &configuration) }
+            let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+            clients[name ?? ""] = client
+            return client
+        }
+    }
+
+    /// Has connections fail before the operator's token is sent where the certificate does not carry the name.
+    private static func require(_ name: PeerName, in configuration: inout HTTPClient.Configuration) {
+        configuration.httpVersion = .http1Only
+        configuration.http1_1ConnectionDebugInitializer = { channel in
+            channel.eventLoop.submit {
+                do {
+                    let tls = try channel.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
+                    guard let certificate = tls.peerCertificate else { throw ForeignCertificate() }
+                    try name.check(certificate)
+                } catch {
+                    channel.close(promise: nil)
+                    throw error
+                }
+            }
+        }
+    }
 
     private let address: ListenerPlan.Address
     private let stateDirectory: String
@@ -229,14 +257,19 @@ struct AdminClient: Sendable {
         request.method = .RAW(value: method)
         // A socket has no name of its own (RFC 9112 §3.2).
         if case .unix = address { request.headers.add(name: "Host", value: "localhost") }
-        if let tls = named?.tls { request.tlsConfiguration = tls }
+        var expected: String?
+        if let tls = named?.tls {
+            request.tlsConfiguration = tls
+            if case .tcp(let host, _) = address { expected = host }
+        }
+        let client = Self.client(expecting: expected)
         if let token { request.headers.add(name: "Authorization", value: token.withValue { "Bearer \($0)" }) }
         if let body { request.body = .bytes(body) }
         do {
             // A renewal may take as long as an authority takes to answer. What only looks is answered from memory.
             let limit = method == "GET" ? Self.readLimit : .seconds(60)
             let end = ContinuousClock.now + .nanoseconds(limit.nanoseconds)
-            let response = try await Self.client.execute(request, timeout: limit)
+            let response = try await client.execute(request, timeout: limit)
             // The time limit above ends with the head of the answer.
             let content = await Deadline.value(within: max(.zero, end - .now)) { () -> Result<ByteBuffer, any Error> in
                 do {

@@ -18,7 +18,6 @@ struct OfflineTokens: Sendable {
     let control: OperatorControl
     let live: LivePlan
     let storage: Storage
-    private let client: AsyncHTTPTokenEndpoint
     let onAuditFailure: AuditPlan.OnFailure
 
     /// - Parameters:
@@ -46,13 +45,12 @@ struct OfflineTokens: Sendable {
         }
         // No gateway answers for as long as this process holds the lock: others must find nothing to send.
         AdminToken.remove(in: plan.stateDirectory)
-        client = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
         let sources = CredentialSources(
             credentials: plan.credentials,
             parts: CredentialSources.Parts(
                 key: storage.key,
                 store: storage.tokens,
-                endpoint: AssertionEndpoint(endpoint: client),
+                endpoint: AssertionEndpoint(endpoint: OutgoingHTTP(version: GatewayVersion.current)),
                 programs: SystemProgramRunner(),
                 audit: storage.recorder,
                 onAuditFailure: plan.audit.onFailure,
@@ -75,10 +73,7 @@ struct OfflineTokens: Sendable {
         Console.writeError("No gateway runs here; this works on its files in \(LogText.clean(plan.stateDirectory)).\n")
     }
 
-    func close() async {
-        await client.shutdown()
-        await storage.close()
-    }
+    func close() async { await storage.close() }
 
     /// The plan of a configuration that a command needs whole, since no gateway answers.
     ///

@@ -109,8 +109,6 @@ struct ProxySettingsTests {
     }
 
     @Test func whatHasNoUseIsRefused() {
-        let own = outcome(Self.routes, credential: ", proxy: \"https://p:1\"").report(consequence: "refused")
-        #expect(own.contains("token requests of oauth cannot use https://p:1"), "\(own)")
         let text = Self.routes.replacing(
             "auth: company",
             with: "auth: {strategy: bearer, token: {env: ONE}, proxy: \"http://p:1\"}"

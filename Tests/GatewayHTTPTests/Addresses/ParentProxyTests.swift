@@ -108,6 +108,32 @@ struct ParentProxyTests {
         #expect(ConnectAnswer.read(Array(text.utf8)) == state)
     }
 
+    @Test func aTunnelIsAskedForWithTheLogin() throws {
+        var proxy = try ParentProxy("http://p:1")
+        let host = "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n"
+        let server = try server("example.com.")
+        #expect(String(decoding: proxy.connectHead(to: server), as: UTF8.self) == host + "\r\n")
+        proxy.login = ParentProxy.basic(user: "a", password: Secret("b"))
+        let more = "Via: 1.1 x\r\nProxy-Authorization: Basic YTpi\r\n\r\n"
+        #expect(String(decoding: proxy.connectHead(to: server, via: "1.1 x"), as: UTF8.self) == host + more)
+    }
+
+    @Test(arguments: [
+        (401, "does not accept the credential company (status 401)", GatewayProblem.HopError.proxyLoginRefused),
+        (407, "does not accept the credential company (status 407)", .proxyLoginRefused),
+        (403, "refuses connections to example.com:443 (status 403)", .proxyRefused),
+        (504, "could not connect to example.com:443 (status 504)", .proxyRefused),
+    ])
+    func aRefusalNamesTheProxy(status: Int, words: String, error: GatewayProblem.HopError) throws {
+        var proxy = try ParentProxy("https://p:1")
+        (proxy.login, proxy.credential) = (Secret("Bearer canary"), "company")
+        let problem = proxy.refusal(status: status, to: try server("example.com"))
+        #expect(problem.error == error && problem.detail.hasPrefix("The proxy https://p:1 \(words)"))
+        #expect(!problem.detail.contains("canary"))
+        #expect(proxy.lockProblem { $0 == "company" }?.detail.contains("locked the credential company") == true)
+        #expect(proxy.lockProblem { _ in false } == nil)
+    }
+
     @Test func theHeadOfTheAnswerIsBounded() {
         let head = Array("HTTP/1.1 200 OK\r\nA: ".utf8)
         let short = head + Array(repeating: 0x61, count: ConnectAnswer.maximumBytes - head.count - 1)

@@ -6,7 +6,7 @@ import NIOSSL
 import Testing
 
 @Suite("Token client", .timeLimit(.minutes(5)))
-struct AsyncHTTPTokenEndpointTests {
+struct OutgoingHTTPTests {
     private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: 1\r\nx-a: 2\r\n\r\n{}"
 
     private func send(
@@ -31,13 +31,11 @@ struct AsyncHTTPTokenEndpointTests {
     ) async throws -> Result<TokenReply, TokenTransportFailure> {
         let endpoint =
             if let extraTrustRoots {
-                try AsyncHTTPTokenEndpoint(version: "1.2.3", extraTrustRoots: extraTrustRoots)
+                try OutgoingHTTP(version: "1.2.3", extraTrustRoots: extraTrustRoots)
             } else {
-                AsyncHTTPTokenEndpoint(version: "1.2.3")
+                OutgoingHTTP(version: "1.2.3")
             }
-        let result = await endpoint.send(request, deadline: deadline)
-        await endpoint.shutdown()
-        return result
+        return await endpoint.send(request, deadline: deadline)
     }
 
     private func failure(
@@ -72,6 +70,11 @@ struct AsyncHTTPTokenEndpointTests {
         #expect(lines.contains("Content-Type: application/x-www-form-urlencoded"))
     }
 
+    @Test func whatAURLMustNotContainIsEscaped() async throws {
+        let (_, requests) = try await send(.send(Self.ok), path: #"/a{b}|"c"%41?d=<e>&f=^"#)
+        #expect(requests.first?.hasPrefix("POST /a%7Bb%7D%7C%22c%22%41?d=%3Ce%3E&f=%5E HTTP/1.1\r\n") == true)
+    }
+
     @Test func aPostWithoutABodySaysSo() async throws {
         let fields = [
             Injection.Field(name: "X-Access-Token", value: Secret("A")),
@@ -95,7 +98,7 @@ struct AsyncHTTPTokenEndpointTests {
 
     @Test func everyRequestHasItsOwnConnection() async throws {
         let server = try await HostileServer.start(.send(Self.ok))
-        let endpoint = AsyncHTTPTokenEndpoint(version: "1")
+        let endpoint = OutgoingHTTP(version: "1")
         let url = try AuthorityURL("http://127.0.0.1:\(server.port)/token")
         // The server answers one request per connection, so a second one on the first would wait for ever.
         for _ in 0..<3 {
@@ -103,7 +106,6 @@ struct AsyncHTTPTokenEndpointTests {
             #expect(reply.status == 200)
         }
         #expect(server.requests.count == 3)
-        await endpoint.shutdown()
         await server.stop()
     }
 
@@ -170,7 +172,7 @@ struct AsyncHTTPTokenEndpointTests {
     }
 
     /// Zeros, garbage and further members (RFC 1952 section 2.2) do not cost what was read.
-    @Test(arguments: [[0, 0, 0, 0], Array("garbage".utf8), AsyncHTTPTokenEndpointTests.compressed])
+    @Test(arguments: [[0, 0, 0, 0], Array("garbage".utf8), OutgoingHTTPTests.compressed])
     func whatFollowsGzipIsIgnored(_ tail: [UInt8]) async throws {
         let body = Self.compressed + tail
         let reply = try await send(.sendBytes(Array(head("gzip", body.count).utf8) + body)).result.get()
@@ -227,13 +229,12 @@ struct AsyncHTTPTokenEndpointTests {
 
     @Test func cancellationEndsTheWait() async throws {
         let server = try await HostileServer.start(.silence)
-        let endpoint = AsyncHTTPTokenEndpoint(version: "1")
+        let endpoint = OutgoingHTTP(version: "1")
         let url = try AuthorityURL("http://127.0.0.1:\(server.port)/token")
         let sending = Task { await endpoint.send(TokenRequest(url: url), deadline: .seconds(3600)) }
         try await server.untilAsked()
         sending.cancel()
         #expect(await sending.value.failure?.mayHaveBeenProcessed == true)
-        await endpoint.shutdown()
         await server.stop()
     }
 
@@ -266,19 +267,11 @@ struct AsyncHTTPTokenEndpointTests {
         #expect([.nameNotResolved, .connectTimeout].contains(failure.reason))
     }
 
-    @Test func afterTheShutdownNothingIsSent() async throws {
-        let endpoint = AsyncHTTPTokenEndpoint(version: "1")
-        await endpoint.shutdown()
-        let url = try AuthorityURL("http://127.0.0.1:9/token")
-        let result = await endpoint.send(TokenRequest(url: url), deadline: .seconds(1))
-        #expect(result.failure?.mayHaveBeenProcessed == false)
-        await endpoint.shutdown()
-    }
-
     // MARK: TLS
 
     /// Sends to a TLS server with `certificate`, trusting `roots` besides the system's.
     private func sendSecurely(
+        to host: String = "127.0.0.1",
         certificate: String = TestCertificate.loopback,
         roots: String?,
         configure: (inout TLSConfiguration) -> Void = { _ in }
@@ -286,14 +279,20 @@ struct AsyncHTTPTokenEndpointTests {
         var configuration = try TestCertificate.serverConfiguration(certificate)
         configure(&configuration)
         let server = try await HostileServer.start(.send(Self.ok), tls: configuration)
-        let url = try AuthorityURL("https://127.0.0.1:\(server.port)/token")
-        let file = FileManager.default.temporaryDirectory.appending(path: "roots-\(UUID().uuidString).pem")
-        defer { try? FileManager.default.removeItem(at: file) }
-        if let roots { try Data(roots.utf8).write(to: file) }
-        let result = try await send(TokenRequest(url: url), extraTrustRoots: roots == nil ? nil : file.path)
+        let url = try AuthorityURL("https://\(host):\(server.port)/token")
+        let result = try await withRoots(roots) { try await send(TokenRequest(url: url), extraTrustRoots: $0) }
         let requests = server.requests
         await server.stop()
         return (result, requests)
+    }
+
+    /// - Parameter body: Gets the path of a file of its own with that text.
+    private func withRoots<Value>(_ text: String?, _ body: (String?) async throws -> Value) async throws -> Value {
+        guard let text else { return try await body(nil) }
+        let file = FileManager.default.temporaryDirectory.appending(path: "roots-\(UUID().uuidString).pem")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data(text.utf8).write(to: file)
+        return try await body(file.path)
     }
 
     private func tlsFailure(_ error: GatewayProblem.HopError) -> TokenTransportFailure {
@@ -322,28 +321,69 @@ struct AsyncHTTPTokenEndpointTests {
         #expect(requests == [])
     }
 
+    /// Such a certificate can be had by whoever can forge the answers of DNS, for an address of their own.
+    @Test func aCertificateForTheAddressOfANameIsRefused() async throws {
+        let (result, requests) = try await sendSecurely(to: "localhost", roots: TestCertificate.loopback)
+        #expect(result.failure == tlsFailure(.certificateNamesOther))
+        #expect(requests == [])
+    }
+
     /// Sends through a proxy on 127.0.0.1, which answers with that certificate itself.
+    ///
+    /// - Parameters:
+    ///   - proxyCertificate: nil for a proxy in clear text.
+    ///   - trusted: What the proxy's certificate must come from; nil trusts the system's authorities.
     private func sendThroughProxy(
         to host: String,
-        certificate: String
+        certificate: String,
+        proxyCertificate: String? = nil,
+        trusted: String? = nil
     ) async throws -> (result: Result<TokenReply, TokenTransportFailure>, requests: [String]) {
         let configuration = try TestCertificate.serverConfiguration(certificate)
-        let proxy = try await HostileServer.start(.send(Self.ok), tls: configuration, isProxy: true)
-        let file = FileManager.default.temporaryDirectory.appending(path: "roots-\(UUID().uuidString).pem")
-        defer { try? FileManager.default.removeItem(at: file) }
-        try Data(certificate.utf8).write(to: file)
+        let proxy = try await HostileServer.start(
+            .send(Self.ok),
+            tls: configuration,
+            isProxy: true,
+            proxyTLS: try proxyCertificate.map { try TestCertificate.serverConfiguration($0) }
+        )
+        let scheme = proxyCertificate == nil ? "http" : "https"
+        var parent = try ParentProxy("\(scheme)://127.0.0.1:\(proxy.port)")
         var request = TokenRequest(url: try AuthorityURL("https://\(host)/token"))
-        request.proxy = ProxyRule(try ParentProxy("http://127.0.0.1:\(proxy.port)"))
-        let result = try await send(request, extraTrustRoots: file.path)
+        let result = try await withRoots(certificate) { roots in
+            try await withRoots(trusted) { ca in
+                parent.caPath = ca
+                request.proxy = ProxyRule(parent)
+                return try await send(request, extraTrustRoots: roots)
+            }
+        }
         let requests = proxy.requests
         await proxy.stop()
         return (result, requests)
     }
 
-    @Test func aServerBehindAProxyIsKnownByItsName() async throws {
-        let (result, requests) = try await sendThroughProxy(to: "id.example", certificate: TestCertificate.foreign)
+    @Test(arguments: [nil, TestCertificate.loopback])
+    func aServerBehindAProxyIsKnownByItsName(_ proxyCertificate: String?) async throws {
+        let (result, requests) = try await sendThroughProxy(
+            to: "id.example",
+            certificate: TestCertificate.foreign,
+            proxyCertificate: proxyCertificate,
+            trusted: proxyCertificate
+        )
         #expect(try result.get().status == 200)
         #expect(requests.count == 1)
+    }
+
+    @Test func aProxyIsOnItsCertificateToo() async throws {
+        let (result, requests) = try await sendThroughProxy(
+            to: "id.example",
+            certificate: TestCertificate.foreign,
+            proxyCertificate: TestCertificate.foreign,
+            trusted: TestCertificate.foreign
+        )
+        let failure = try #require(result.failure)
+        #expect(failure.proxyProblem?.detail.contains("does not name it") == true, "\(failure)")
+        #expect(!failure.mayHaveBeenProcessed && failure.reason == .tlsFailed)
+        #expect(requests == [])
     }
 
     /// The TLS library takes a certificate for the address that was dialled.
@@ -353,11 +393,11 @@ struct AsyncHTTPTokenEndpointTests {
         #expect(requests == [])
     }
 
-    @Test(arguments: ["10.0.0.1", "127.0.0.1", "[::1]"])
-    func anAddressIsNotAskedThroughAProxy(_ host: String) async throws {
+    @Test(arguments: [("127.0.0.1", true), ("10.0.0.1", false), ("[::1]", false)])
+    func anAddressBehindAProxyIsOnItsCertificate(_ host: String, _ isNamed: Bool) async throws {
         let (result, requests) = try await sendThroughProxy(to: host, certificate: TestCertificate.loopback)
-        #expect(result.failure?.proxyProblem?.detail.contains("no_proxy") == true)
-        #expect(requests == [])
+        #expect(requests.count == (isNamed ? 1 : 0))
+        #expect(result.failure == (isNamed ? nil : tlsFailure(.certificateNamesOther)))
     }
 
     @Test func tls11IsRefused() async throws {
@@ -380,7 +420,7 @@ struct AsyncHTTPTokenEndpointTests {
     @Test(arguments: ["/no/such/file.pem", "/dev/null"])
     func unusableTrustRootsAreAnError(_ path: String) {
         #expect(throws: UnusableInput.self) {
-            _ = try AsyncHTTPTokenEndpoint(version: "1", extraTrustRoots: path)
+            _ = try OutgoingHTTP(version: "1", extraTrustRoots: path)
         }
     }
 }
