@@ -11,7 +11,7 @@ struct RequestWriter: ~Copyable {
     /// The client used `Authorization` to authenticate to the gateway.
     let stripsAuthorization: Bool
     /// The client used these to authenticate to the gateway.
-    var strippedKeys: APIKeyFields = []
+    var strippedKeys: APIKeyPlaces = []
     /// The upstream is asked before content is sent.
     var sendsExpect = true
     /// What tells where the request came from, where the route wants that told.
@@ -114,9 +114,12 @@ struct RequestWriter: ~Copyable {
             if !query.isEmpty { cursor.write(0x3F) }
             return cursor.write(query)
         }
-        guard let injected = route.query else { return cursor.copy(head.query) }
+        guard let injected = route.query else {
+            guard strippedKeys.areInQuery else { return cursor.copy(head.query) }
+            return cursor.write(TargetRewrite.query(of: head, bytes, without: strippedKeys))
+        }
         cursor.write(0x3F)
-        cursor.write(TargetRewrite.keptQuery(of: head, bytes, without: injected.name))
+        cursor.write(TargetRewrite.keptQuery(of: head, bytes, without: injected.name, or: strippedKeys))
         cursor.write(injected.pair)
     }
 
@@ -148,6 +151,7 @@ struct RequestWriter: ~Copyable {
             case .server: [0x2A]
             case .copied(let path): bytes.array(path)
             }
+        let query = TargetRewrite.query(of: head, bytes, without: strippedKeys)
         let options = fieldOptions
         let fields = head.section.fields.compactMap { field -> SignableRequest.Field? in
             let reason = route.requestFields.dropReason(of: field, in: head, bytes, options)
@@ -158,7 +162,7 @@ struct RequestWriter: ~Copyable {
         return SignableRequest(
             method: head.methodName(bytes),
             path: route.basePath + rest,
-            query: head.query.isEmpty ? nil : bytes.array(head.query.lowerBound + 1..<head.query.upperBound),
+            query: query.isEmpty ? nil : Array(query.dropFirst()),
             isTLS: plan.upstream.scheme == .https,
             host: plan.upstream.authority,
             fields: fields,
@@ -217,12 +221,21 @@ struct RequestWriter: ~Copyable {
         _ frames: inout HTTP2FrameWriter
     ) {
         let path = path(of: head, bytes)
-        let kept = route.query.map { TargetRewrite.keptQuery(of: head, bytes, without: $0.name) } ?? []
+        let kept =
+            if let injected = route.query {
+                TargetRewrite.keptQuery(of: head, bytes, without: injected.name, or: strippedKeys)
+            } else if strippedKeys.areInQuery {
+                TargetRewrite.query(of: head, bytes, without: strippedKeys)
+            } else {
+                [UInt8]()
+            }
         let query: Int
         if let replaced = signature?.query {
             query = replaced.isEmpty ? 0 : 1 + replaced.count
+        } else if let injected = route.query {
+            query = 1 + kept.count + injected.pair.count
         } else {
-            query = route.query.map { 1 + kept.count + $0.pair.count } ?? head.query.count
+            query = strippedKeys.areInQuery ? kept.count : head.query.count
         }
         let length = route.basePath.count + path.length + query
         frames.path(length: length, isSecret: route.hasSecretTarget)
@@ -237,7 +250,9 @@ struct RequestWriter: ~Copyable {
             if !query.isEmpty { frames.value("?") }
             return frames.value(query)
         }
-        guard let injected = route.query else { return frames.value(bytes, head.query) }
+        guard let injected = route.query else {
+            return strippedKeys.areInQuery ? frames.value(kept) : frames.value(bytes, head.query)
+        }
         frames.value("?")
         frames.value(kept)
         frames.value(injected.pair)
