@@ -131,12 +131,18 @@ struct HTTP2UpstreamConnectionTests {
 
     private func write(
         _ head: String,
+        strippedKeys: APIKeyPlaces = [],
         _ body: (borrowing RequestHead, ByteBuffer, borrowing RequestWriter, RequestEnd) throws -> Void
     ) throws {
         var decoder = RequestHeadDecoder(maxBytes: 1 << 20, maxFields: 100)
         let bytes = ByteBuffer(string: head)
         guard case .head = decoder.decode(bytes.readableBytesUInt8Span) else { throw RawError("no head") }
-        let writer = RequestWriter(route: route, match: .path(0), stripsAuthorization: true)
+        let writer = RequestWriter(
+            route: route,
+            match: .path(0),
+            stripsAuthorization: true,
+            strippedKeys: strippedKeys
+        )
         try body(decoder.head, bytes, writer, RequestEnd(Array("Via: 1.1 gateway\r\n\r\n".utf8)))
     }
 
@@ -254,6 +260,23 @@ struct HTTP2UpstreamConnectionTests {
             fields.append("\(name == "host" ? ":authority" : name): \(value)")
         }
         return fields
+    }
+
+    @Test(arguments: [("?key=1&a=b", "?a=b"), ("?key=1", ""), ("?a=b&key=1&c", "?a=b&c")])
+    func aParameterThatProvedTheClientIsNotSent(_ query: String, _ left: String) throws {
+        try open()
+        let name = Array("key".utf8)
+        let keys = APIKeyPlaces(parameter: name.indices, name.span)
+        let stream = connection.makeStream(for: .uncounted)
+        try write("GET /api/x\(query) HTTP/1.1\r\nHost: localhost\r\n\r\n", strippedKeys: keys) {
+            head,
+            bytes,
+            writer,
+            end in
+            try stream.sendHead(head, bytes, by: writer, end: end)
+        }
+        stream.flush()
+        #expect(try Self.fields(try sent())[":path"] == ["/base/x\(left)"])
     }
 
     @Test func aWebSocketIsAnExtendedConnect() throws {

@@ -8,25 +8,6 @@ import Testing
 /// What a program gets of a gateway whose files its user cannot read.
 @Suite("Gateways of other users", .timeLimit(.minutes(1)))
 struct SharedGatewayTests {
-    private static let table = """
-          sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-           0: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000   990        0 1 1 0 100 0 0 10 0
-           1: 0200007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 2 1 0 100 0 0 10 0
-           2: 0100007F:1F92 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 3 1 0 100 0 0 10 0
-           3: 0100007F:1F91 0100007F:9C40 01 00000000:00000000 00:00000000 00000000  1001        0 4 1 0 20 4 30 10 -1
-           4: 00000000000000000000000001000000:1F93 00000000000000000000000000000000:0000 0A 0:0 00:0 0 x 0 5
-
-        """
-
-    @Test(
-        arguments: [
-            (8081, [990, 1000]), (8082, [0]), (8083, [.max]), (40000, []), (9, []),
-        ] as [(Int, Set<UInt32>)]
-    )
-    func everyListenerAtAPortCounts(_ port: Int, _ owners: Set<UInt32>) {
-        #expect(ListeningSockets.owners(of: port, in: Self.table) == owners)
-    }
-
     @Test func eachGatewayHasAFolderForItsCertificates() {
         func folder(cache: String?, home: String?) -> String? {
             SharedGateway.lastingFolder(for: "http://[::1]:8081", cache: cache, home: home)

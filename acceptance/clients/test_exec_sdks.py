@@ -13,7 +13,6 @@ from harness.configs import BEARER
 from harness.gateway import BINARY
 from harness.https_clients import PAGE
 from harness.tls_origin import TLSOrigin
-from harness.processes import wait_until
 
 TOKEN = "token-of-the-laptop-1"
 REAL = "a-real-key-that-must-not-leave"
@@ -66,17 +65,19 @@ def field(origin, name):
 @pytest.mark.parametrize("sdk", sdks.ALL, ids=lambda sdk: sdk.name)
 def test_an_sdk_starts_and_its_key_stays(serving, origin, sdk, options):
     gateway = serving(sdk, start=not options)
-    environment = {sdk.variable: REAL} if sdk.needs_variable else {}
+    environment = {**sdk.more, **({sdk.variable: REAL} if sdk.needs_variable else {})}
     code = f"{sdk.command[2]}\nimport os; print('key', os.environ[{sdk.variable!r}])"
     done = execute(gateway, sys.executable, "-c", code, options=options, **environment)
     assert done.returncode == 0 and PAGE in done.stdout, (done, origin.seen)
     key = done.stdout.rpartition("key ")[2].strip()
     assert key.startswith(sdk.prefix) and len(key) == len(sdk.prefix) + 64, done
     assert origin.seen and all(proved for *_, proved in origin.seen), origin.seen
-    sent = json.dumps(origin.heads)
+    sent = json.dumps([origin.heads, origin.targets])
     assert key not in sent and key.removeprefix(sdk.prefix) not in sent and REAL not in sent, sent
     if sdk.field != "authorization":
         assert field(origin, sdk.field) == [], "the route puts its credential elsewhere"
+    if sdk.parameter:
+        assert sdk.parameter not in origin.targets[-1], "the route puts its credential elsewhere"
 
 
 def test_a_real_key_is_replaced_and_named(serving, origin):
@@ -121,14 +122,20 @@ def test_a_key_for_another_server_stays(serving, origin):
 WAIT = "import os, sys; print(os.environ['OPENAI_API_KEY'], flush=True); sys.stdin.read()"
 
 
-def test_it_proves_the_client_and_ends_with_the_program(serving, origin):
-    gateway = serving(OPENAI, access={"clients": {"laptop": {"token": TOKEN}}})
-    url = f"http://{gateway.place['address']}/openai/v1/chat/completions"
+def waiting(gateway):
+    """A program of the client that waits for the end of its input, and its key."""
     command = [BINARY, "exec", "--config", str(gateway.file), "--client", "laptop", "--", sys.executable, "-c", WAIT]
     process = subprocess.Popen(
         command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=processes.environment(), cwd=gateway.folder
     )
-    key = processes.first_line(process, 30)
+    return process, processes.first_line(process, 30)
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["exit", "kill"])
+def test_it_proves_the_client_and_ends_with_the_program(serving, origin, is_killed):
+    gateway = serving(OPENAI, access={"clients": {"laptop": {"token": TOKEN}}})
+    url = f"http://{gateway.place['address']}/openai/v1/chat/completions"
+    process, key = waiting(gateway)
     bare = key.removeprefix("sk-")
 
     def status(**more):
@@ -139,22 +146,26 @@ def test_it_proves_the_client_and_ends_with_the_program(serving, origin):
         assert key not in json.dumps(origin.heads) and bare not in json.dumps(origin.heads)
     for login in (key, ""), ("x", bare):
         assert status(auth=login) == 200
+    for query in f"a=1&key={key}&b=2", f"a=1&b=2&api_key={bare}", f"access_token={bare};a=1&b=2", f"a=1&key={bare}&key={key}&b=2":
+        assert status(params=query) == 200, query
+        assert origin.targets[-1] == "/v1/chat/completions?a=1&b=2", origin.targets[-1]
+    assert status(params=f"other={key}") == 401
     assert status() == 401 and status(headers={"x-api-key": key[:-1]}) == 401
+    assert key not in gateway.text() and bare not in gateway.text()
+    if is_killed:
+        process.kill()
     process.stdin.close()
-    assert process.wait(30) == 0
-    wait_until(lambda: status(headers={"x-api-key": key}) == 401, 15, "the token has ended with its program")
+    process.wait(30)
+    assert status(headers={"x-api-key": key}) == 401, "the token has ended with its program"
     processes.end(process)
 
 
 def test_a_reload_that_removes_the_client_ends_it(serving, origin):
     gateway = serving(OPENAI, access={"clients": {"laptop": {"token": TOKEN}}})
     url = f"http://{gateway.place['address']}/openai/v1/chat/completions"
-    command = [BINARY, "exec", "--config", str(gateway.file), "--client", "laptop", "--", sys.executable, "-c", WAIT]
-    process = subprocess.Popen(
-        command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=processes.environment(), cwd=gateway.folder
-    )
+    process, key = waiting(gateway)
     try:
-        fields = {"x-api-key": processes.first_line(process, 30)}
+        fields = {"x-api-key": key}
         assert requests.get(url, timeout=20, headers=fields).status_code == 200
         config = json.loads(gateway.file.read_text())
         config["access"]["clients"]["laptop"]["token"] = "another-token-of-the-laptop"
@@ -196,6 +207,67 @@ def test_env_prints_values_that_prove_nothing(serving, origin):
         OPENAI.command, check=False, env={**processes.environment(), **first}, capture_output=True, text=True, timeout=60
     )
     assert PAGE in done.stdout, done
+
+
+#: As `gh`, which prefers a token of its environment to the login that it has stored.
+GH = """#!/bin/sh
+[ "$1 $2" = "auth git-credential" ] || exit 1
+cat > /dev/null
+case $3 in
+  get) echo username=x-access-token; echo "password=${GH_TOKEN:-${GITHUB_TOKEN:-stored-login}}" ;;
+  *) echo "$3" >> "$HOME/told" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("setting", [{}, {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "a"}], ids=["", "more"])
+def test_a_credential_helper_does_not_offer_the_token_to_github(serving, origin, tmp_path, setting):
+    gateway = serving(next(sdk for sdk in sdks.ALL if sdk.name == "PyGithub"))
+    helper = tmp_path / "gh"
+    helper.write_text(GH, encoding="utf-8")
+    helper.chmod(0o700)
+    (tmp_path / ".gitconfig").write_text('[credential "https://github.com"]\n\thelper = !gh auth git-credential\n', encoding="utf-8")
+    environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}", "GIT_TERMINAL_PROMPT": "0", **setting}
+
+    def credential(action, more=""):
+        ask = f"printf 'protocol=https\\nhost=github.com\\n{more}\\n' | git credential {action} && git config user.name; echo $GH_TOKEN"
+        return execute(gateway, "sh", "-c", ask, **environment).stdout
+
+    given = credential("fill")
+    key = given.split()[-1]
+    assert "password=stored-login" in given and len(key) == 64 and given.count(key) == 1, given
+    assert ("\na\n" in given) == bool(setting), "other settings of the environment stay"
+    for action in "approve", "reject":
+        credential(action, "username=a\\npassword=b\\n")
+    assert (tmp_path / "told").read_text(encoding="utf-8").split() == ["store", "erase"]
+
+
+ORDERS = """
+import http.client, json, sys
+port, count = int(sys.argv[1]), int(sys.argv[2])
+started = int(open("/proc/1/stat").read().rpartition(")")[2].split()[19])
+for _ in range(count):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("POST", "/api/runs", json.dumps({"process": 1, "started": started}))
+    print(connection.getresponse().status)
+    connection.close()
+"""
+
+
+def test_a_user_of_the_machine_takes_only_places_of_their_own(serving, origin, other_users):
+    gateway = serving(OPENAI)
+    port = gateway.admin_url.rpartition(":")[2]
+
+    def order(count, user=None):
+        command = ["/usr/bin/python3", "-c", ORDERS, port, str(count)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=90, user=user, env={})
+        return done.stdout.split()
+
+    greedy, other = other_users
+    assert order(66, greedy.number) == ["200"] * 64 + ["503"] * 2
+    assert order(1, other.number) == order(1) == ["200"]
+    key = json.loads(execute(gateway, *show("OPENAI_API_KEY")).stdout)[0]
+    assert key.startswith("sk-")
 
 
 def test_the_gateway_makes_no_token_for_a_process_that_it_does_not_see(serving, origin):

@@ -217,6 +217,7 @@ COMPLETION = {
     "created": 1,
     "model": "a",
     "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": PAGE}}],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
 }
 MESSAGE = {
     "id": "a",

@@ -20,6 +20,10 @@ class SDK:
     field: str = "authorization"
     #: The SDK reads no variable: the program does, and `exec` sets it only where it is set already.
     needs_variable: bool = False
+    #: The SDK sends its key in this parameter of the query.
+    parameter: str = ""
+    #: What else the SDK reads from its environment, such as the number of an account.
+    more: dict = dataclasses.field(default_factory=dict)
 
     @property
     def command(self):
@@ -98,6 +102,67 @@ ALL = [
         {"/api/v4/user": GITLAB_USER},
         field="private-token",
     ),
+    SDK(
+        "openai-async", "api.openai.com", "OPENAI_API_KEY", "sk-",
+        "import asyncio, openai\n"
+        "async def main():\n    print([model.id async for model in openai.AsyncOpenAI().models.list()][0])\nasyncio.run(main())",
+        {"/v1/models": {"object": "list", "data": [{"id": PAGE, "object": "model", "created": 1, "owned_by": "a"}]}},
+    ),
+    SDK(
+        "anthropic-async", "api.anthropic.com", "ANTHROPIC_API_KEY", "sk-ant-",
+        f'import anthropic, asyncio\n{CHAT}asking = anthropic.AsyncAnthropic().messages.create(model="a", max_tokens=9, messages=asked)\n'
+        "async def main():\n    print((await asking).content[0].text)\nasyncio.run(main())",
+        {"/v1/messages": MESSAGE},
+        field="x-api-key",
+    ),
+    SDK(
+        "openrouter", "openrouter.ai", "OPENROUTER_API_KEY", "sk-or-",
+        'import openai, os\nclient = openai.OpenAI(base_url="https://openrouter.ai/api/v1", api_key=os.environ["OPENROUTER_API_KEY"])\n'
+        f'{CHAT}print(client.chat.completions.create(model="a", messages=asked){ANSWER}',
+        {"/api/v1/chat/completions": COMPLETION},
+    ),
+    SDK(
+        "mistralai", "api.mistral.ai", "MISTRAL_API_KEY", "",
+        'import os\nfrom mistralai.client import Mistral\nclient = Mistral(api_key=os.environ["MISTRAL_API_KEY"])\n'
+        f'{CHAT}print(client.chat.complete(model="a", messages=asked){ANSWER}',
+        {"/v1/chat/completions": COMPLETION},
+    ),
+    SDK(
+        "elevenlabs", "api.elevenlabs.io", "ELEVENLABS_API_KEY", "",
+        "import elevenlabs.client\nprint(elevenlabs.client.ElevenLabs().voices.get_all().voices[0].name)",
+        {"/v1/voices": {"voices": [{"voice_id": "a", "name": PAGE}]}},
+        field="xi-api-key",
+    ),
+    # It sends the number of the account as the user of Basic, and the key as the password.
+    SDK(
+        "twilio", "api.twilio.com", "TWILIO_AUTH_TOKEN", "",
+        "import twilio.rest\nclient = twilio.rest.Client()\nprint(client.api.accounts(client.account_sid).fetch().friendly_name)",
+        {"/2010-04-01/Accounts/AC0123.json": {"sid": "AC0123", "friendly_name": PAGE, "status": "active"}},
+        more={"TWILIO_ACCOUNT_SID": "AC0123"},
+    ),
+    SDK(
+        "sendgrid", "api.sendgrid.com", "SENDGRID_API_KEY", "SG.",
+        'import os, sendgrid\nclient = sendgrid.SendGridAPIClient(os.environ["SENDGRID_API_KEY"]).client\nprint(client.scopes.get().to_dict["scopes"][0])',
+        {"/v3/scopes": {"scopes": [PAGE]}},
+    ),
+    # It has certificate authorities of its own, and reads no variable for others.
+    SDK(
+        "stripe", "api.stripe.com", "STRIPE_API_KEY", "sk_test_",
+        'import os, stripe\nstripe.ca_bundle_path = os.environ["SSL_CERT_FILE"]\n'
+        'print(stripe.StripeClient(os.environ["STRIPE_API_KEY"]).v1.balance.retrieve().available[0].currency)',
+        {"/v1/balance": {"object": "balance", "livemode": False, "available": [{"amount": 1, "currency": PAGE}], "pending": []}},
+    ),
+    SDK(
+        "notion-client", "api.notion.com", "NOTION_TOKEN", "ntn_",
+        'import notion_client, os\nprint(notion_client.Client(auth=os.environ["NOTION_TOKEN"]).users.me()["name"])',
+        {"/v1/users/me": {"object": "user", "id": "a", "type": "bot", "name": PAGE, "bot": {}}},
+    ),
+    SDK(
+        "mapbox", "api.mapbox.com", "MAPBOX_ACCESS_TOKEN", "pk.",
+        'import mapbox\nprint(mapbox.Geocoder().forward("a").json()["features"][0]["text"])',
+        {"/geocoding/v5/mapbox.places/a.json": {"type": "FeatureCollection", "features": [{"text": PAGE}]}},
+        parameter="access_token",
+    ),
 ]  # fmt: skip
-HOSTS = [sdk.host for sdk in ALL]
+HOSTS = sorted({sdk.host for sdk in ALL})
 ANSWERS = {path: ("application/json", json.dumps(body).encode()) for sdk in ALL for path, body in sdk.answers.items()}

@@ -18,6 +18,8 @@ class TLSOrigin:
         self.seen = []
         #: The fields of each request.
         self.heads = []
+        #: The target of each request, with its query.
+        self.targets = []
         origin = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -29,6 +31,7 @@ class TLSOrigin:
                 path = self.path.split("?")[0]
                 proved = self.headers.get_all("Authorization") == [f"Bearer {CANARY}"]
                 origin.heads.append(self.headers.items())
+                origin.targets.append(self.path)
                 origin.seen.append((self.command, self.headers["Host"], path, proved))
                 status, (kind, body) = 200, origin.answers.get(path, (None, None))
                 if not proved:

@@ -347,6 +347,8 @@ package struct RunOrder: AdminJSONInput {
 
     let process: ProcessMark
     let token: Secret?
+    /// Who asks; not in the body.
+    private(set) var user: UInt32?
 
     package var json: JSONValue {
         var members: [String: JSONValue] = [
@@ -371,6 +373,8 @@ package struct RunOrder: AdminJSONInput {
         guard members.count == (token == nil ? 2 : 3) else { throw Self.malformed }
         self.init(process: ProcessMark(number: process, started: started), token: token.map { Secret($0) })
     }
+
+    package mutating func note(user find: () async -> UInt32?) async { user = await find() }
 }
 
 /// The token of a program on its way to `exec`.

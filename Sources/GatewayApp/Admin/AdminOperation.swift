@@ -104,6 +104,7 @@ extension AdminOperation: ListedOperation {
             do throws(GatewayProblem) {
                 input = try Input(body: content)
                 input.note(asker: context.asker)
+                await input.note { await context.user() }
             } catch {
                 return AdminResponse.problem(error)
             }
@@ -245,10 +246,16 @@ package protocol AdminInput: Sendable {
 
     /// Tells an operation whose askers take turns who asks.
     mutating func note(asker: String)
+
+    /// Tells an operation that gives each user of this machine a share which of them asks.
+    ///
+    /// - Parameter user: Costs a look at all connections of the machine; nil where it is not known.
+    mutating func note(user: () async -> UInt32?) async
 }
 
 extension AdminInput {
     package mutating func note(asker: String) {}
+    package mutating func note(user: () async -> UInt32?) async {}
 }
 
 /// The operation needs no more than its path.

@@ -1,3 +1,4 @@
+import GatewayFiles
 import GatewayHTTP
 import GatewayProxy
 import HTTPTypes
@@ -85,6 +86,20 @@ struct AdminContext: RequestContext {
         case .none, .unknown, .contradictory:
             return PeerAddressKey.network(ofAddress: channel.remoteAddress?.ipAddress ?? "")
         }
+    }
+
+    /// The user of this machine at the other end of the connection; nil where it is not known, as for another machine.
+    func user() async -> UInt32? {
+        guard let own = channel.localAddress, let port = own.port, let peer = channel.remoteAddress,
+            let peerPort = peer.port
+        else { return try? await UnixSocket.peerUser(channel).get() }
+        guard let client = IPAddress(peer.ipAddress ?? ""), let server = IPAddress(own.ipAddress ?? "") else {
+            return nil
+        }
+        let found = await OwnThread.run(within: .seconds(5)) { _ in
+            SocketOwners.connected((client, peerPort), to: (server, port))
+        }
+        return try? found.get()
     }
 
     init(source: ApplicationRequestContextSource) {

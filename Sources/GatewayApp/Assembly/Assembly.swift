@@ -175,8 +175,8 @@ struct Assembly: Sendable {
                         lockedAt: { broadcaster.lockedAt($0) },
                         startedAt: startedAt,
                         listeners: { proxy.bound.filter { $0.engine == nil } },
-                        beginRun: { proof, clients, process in
-                            tokenUses.runs.begin(as: proof, of: clients, process) { Array(SHA256.hash(data: $0)) }
+                        beginRun: { proof, clients, program in
+                            tokenUses.runs.begin(as: proof, of: clients, program) { Array(SHA256.hash(data: $0)) }
                         },
                         clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),

@@ -35,7 +35,7 @@ package struct OperatorControl: OperationRunner {
         /// Where clients find the gateway.
         var listeners: @Sendable () -> [BoundListener] = { [] }
         /// Makes the token of a program (``RunTokens``); nil where no gateway runs.
-        var beginRun: (@Sendable (Secret?, [AccessPlan.Client], ProcessMark?) -> Result<Secret, GatewayProblem>)?
+        var beginRun: (@Sendable (Secret?, [AccessPlan.Client], RunTokens.Program) -> Result<Secret, GatewayProblem>)?
         /// How these clients use their tokens.
         var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
@@ -249,13 +249,14 @@ package struct OperatorControl: OperationRunner {
         guard order.process.isAlive else {
             return .failure(GatewayProblem(.requestRefused, "The gateway sees no such process."))
         }
-        let result = seen.beginRun?(order.token, plan.access.clients, order.process)
+        let program = RunTokens.Program(user: order.user) { order.process.isAlive }
+        let result = seen.beginRun?(order.token, plan.access.clients, program)
         return result?.map { RunToken($0) } ?? .failure(GatewayProblem(.requestRefused, "No gateway runs."))
     }
 
     /// For a gateway that runs for one program.
     package func beginOnlyRun(as proof: Secret?) -> Secret? {
-        try? seen.beginRun?(proof, plan.access.clients, nil).get()
+        try? seen.beginRun?(proof, plan.access.clients, RunTokens.Program { true }).get()
     }
 
     private func need(_ credential: Int) -> String? {

@@ -71,11 +71,11 @@ extension BackgroundService {
         BackgroundService("OrphanService", every: .seconds(1), clock) { ChildProcesses.reapOrphans() }
     }
 
-    /// Notes every few seconds which tokens of clients were used, and ends those of programs that are gone.
+    /// Notes every few seconds which tokens of clients were used, and makes room for those of other programs.
     static func clientTokens(_ uses: ClientTokenUses, _ clock: any GatewayClock) -> BackgroundService {
         BackgroundService("ClientTokenService", every: .seconds(5), clock) {
             uses.look(at: clock.now().wall)
-            uses.runs.end(unless: \.isAlive)
+            uses.runs.endThoseThatExited()
         }
     }
 

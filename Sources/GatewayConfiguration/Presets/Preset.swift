@@ -30,35 +30,42 @@ package struct Preset: Hashable, Sendable {
         /// The gateway finds a token behind a prefix of this length.
         package static let longestPrefix = 32
 
+        /// When `exec` sets the variable.
+        package enum Occasion: String, Encodable, Sendable {
+            case always
+            /// Only where it is set already, because another variable is the usual one.
+            case whenSet = "when_set"
+            /// Only for a program that does not use the proxy of the environment.
+            case withoutProxy = "without_proxy"
+        }
+
         package let name: String
         /// What they want to see at the beginning of a key; empty where they take any.
         package let prefix: String
         /// For a variable with the URL of the service: what follows the origin; `/` for nothing. nil for one with a key.
         package let basePath: String?
-        /// Set only where it is set already: another variable is the usual one.
-        package let whenSet: Bool
-        /// For a variable with a URL: its readers do not use the proxy of the environment.
-        package let isNeeded: Bool
+        package let occasion: Occasion
+        /// The host, such as `github.com`, that a tool offers the key to as a credential helper of git.
+        package let gitHost: String?
 
         private enum CodingKeys: String, CodingKey {
-            case name, prefix
+            case name, prefix, occasion
             case basePath = "base_path"
-            case whenSet = "when_set"
-            case isNeeded = "needed"
+            case gitHost = "git_host"
         }
 
         package init(
             name: String,
             prefix: String = "",
             basePath: String? = nil,
-            whenSet: Bool = false,
-            isNeeded: Bool = false
+            occasion: Occasion = .always,
+            gitHost: String? = nil
         ) {
             self.name = name
             self.prefix = prefix
             self.basePath = basePath
-            self.whenSet = whenSet
-            self.isNeeded = isNeeded
+            self.occasion = occasion
+            self.gitHost = gitHost
         }
     }
 

@@ -87,13 +87,19 @@ package enum PresetDecoder {
                 own.error("prefix", "expected at most \(longestPrefix) visible ASCII characters")
             }
             if let path, !path.hasPrefix("/") { own.error("base_path", "expected a path, such as /v1") }
-            let (whenSet, isNeeded) = (own.bool("when_set") ?? false, own.bool("needed") ?? false)
+            let (whenSet, needed) = (own.bool("when_set") ?? false, own.bool("needed") ?? false)
+            if whenSet, path != nil { own.error("when_set", "cannot be combined with base_path") }
+            if needed, path == nil { own.error("needed", "needs base_path") }
+            let gitHost = own.string("git_host")
+            if let gitHost, Origin(scheme: .https, authority: gitHost)?.host != gitHost {
+                own.error("git_host", "expected a host, such as github.com")
+            }
             return Preset.ToolVariable(
                 name: name,
                 prefix: prefix,
                 basePath: path,
-                whenSet: whenSet,
-                isNeeded: isNeeded
+                occasion: whenSet ? .whenSet : path == nil || needed ? .always : .withoutProxy,
+                gitHost: gitHost
             )
         }
     }

@@ -28,14 +28,14 @@ package struct RequestFieldRules: Sendable {
         /// The gateway writes a `Destination` of its own.
         package let replacesDestination: Bool
         /// The client used these to authenticate to the gateway.
-        package let strippedKeys: APIKeyFields
+        package let strippedKeys: APIKeyPlaces
 
         package init(
             stripsAuthorization: Bool,
             content: Content,
             trace: TraceFields = .pass,
             replacesDestination: Bool = false,
-            strippedKeys: APIKeyFields = .none
+            strippedKeys: APIKeyPlaces = .none
         ) {
             self.stripsAuthorization = stripsAuthorization
             self.content = content
@@ -204,28 +204,49 @@ package struct RequestFieldRules: Sendable {
     }
 }
 
-/// The fields besides `Authorization` in which many SDKs send their API key.
-package struct APIKeyFields: OptionSet, Hashable, Sendable {
-    package let rawValue: UInt8
+/// The places besides `Authorization` in which many SDKs send their API key: header fields, and parameters of the query.
+package struct APIKeyPlaces: OptionSet, Hashable, Sendable {
+    package let rawValue: UInt16
 
-    package init(rawValue: UInt8) { self.rawValue = rawValue }
+    package init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// An empty array literal costs every request 700 instructions in modules other than this one.
-    package static var none: APIKeyFields { APIKeyFields(rawValue: 0) }
+    package static var none: APIKeyPlaces { APIKeyPlaces(rawValue: 0) }
 
-    private static let names: [StaticString] = ["x-api-key", "api-key", "x-goog-api-key", "private-token"]
+    private static let fields: [StaticString] = [
+        "x-api-key", "api-key", "x-goog-api-key", "private-token", "xi-api-key",
+    ]
+    private static let parameters: [StaticString] = ["key", "api_key", "access_token"]
+    /// The bits of parameters follow those of fields.
+    private static let firstParameter = 8
 
     /// Empty for a field with another name.
     package init(_ field: HeadField, _ bytes: borrowing Span<UInt8>) {
         self.init(rawValue: 0)
-        for (index, name) in Self.names.enumerated() where bytes.equalsLowercased(field.name, name) {
-            self.init(rawValue: 1 << UInt8(index))
+        for (index, name) in Self.fields.enumerated() where bytes.equalsLowercased(field.name, name) {
+            self.init(rawValue: 1 << UInt16(index))
+        }
+    }
+
+    /// - Parameter name: The name of a parameter, as it is written. Empty for another one.
+    package init(parameter name: Range<Int>, _ bytes: borrowing Span<UInt8>) {
+        let name = PercentEncoding.decodeLeniently(bytes, name, isForm: true)
+        let index = Self.parameters.firstIndex { "\($0)".utf8.elementsEqual(name) }
+        self.init(rawValue: index.map { 1 << UInt16(Self.firstParameter + $0) } ?? 0)
+    }
+
+    /// Whether a parameter of the query is among them.
+    package var areInQuery: Bool { rawValue >> UInt16(Self.firstParameter) != 0 }
+
+    fileprivate var parameterNames: [[UInt8]] {
+        Self.parameters.enumerated().compactMap { index, name in
+            rawValue & 1 << UInt16(Self.firstParameter + index) == 0 ? nil : Array("\(name)".utf8)
         }
     }
 
     func has(_ field: HeadField, _ bytes: borrowing Span<UInt8>) -> Bool {
         guard case .other = field.kind else { return false }
-        return !intersection(APIKeyFields(field, bytes)).isEmpty
+        return !intersection(APIKeyPlaces(field, bytes)).isEmpty
     }
 }
 
@@ -322,6 +343,34 @@ package enum TargetRewrite {
     ) -> [UInt8] {
         guard head.query.count > 1 else { return [] }
         return kept(bytes, head.query.lowerBound + 1..<head.query.upperBound, without: name)
+    }
+
+    /// Like ``keptQuery(of:_:without:)``, and without the parameters with which the client has authenticated to the gateway.
+    package static func keptQuery(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        without name: [UInt8],
+        or keys: APIKeyPlaces
+    ) -> [UInt8] {
+        var query = keptQuery(of: head, bytes, without: name)
+        guard keys.areInQuery else { return query }
+        for name in keys.parameterNames where !query.isEmpty {
+            let rest = kept(query.span, 0..<query.count - 1, without: name)
+            query = rest
+        }
+        return query
+    }
+
+    /// The client's query with its question mark, without the parameters with which the client has authenticated to the gateway;
+    /// empty where nothing is left.
+    package static func query(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        without keys: APIKeyPlaces
+    ) -> [UInt8] {
+        guard let first = keys.parameterNames.first else { return bytes.array(head.query) }
+        let kept = keptQuery(of: head, bytes, without: first, or: keys)
+        return kept.isEmpty ? [] : [0x3F] + kept.dropLast()
     }
 
     /// Like ``keptQuery(of:_:without:)``.

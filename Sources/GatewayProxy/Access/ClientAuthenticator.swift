@@ -14,8 +14,8 @@ package struct ClientAuthenticator: Sendable {
         package private(set) var isContradictory = false
         /// The token stood in `Authorization`, which must not reach the upstream.
         fileprivate(set) var usesAuthorization = false
-        /// The token of a program stood in these fields, which must not reach the upstream.
-        fileprivate(set) var usedKeys: APIKeyFields = .none
+        /// The token of a program stood in these places, which must not reach the upstream.
+        fileprivate(set) var usedKeys: APIKeyPlaces = .none
 
         /// Something proves this client.
         fileprivate mutating func prove(_ name: String) {
@@ -188,16 +188,32 @@ package struct ClientAuthenticator: Sendable {
         guard let runs else { return }
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
-            let key = APIKeyFields(field, bytes)
+            let key = APIKeyPlaces(field, bytes)
             guard !key.isEmpty || Self.canPresentToken(field, bytes, places) else { continue }
             let found = ClientTokenParser.readAll(bytes, field.value).lazy.compactMap { registry.run($0, of: runs) }
             guard let run = found.first else { continue }
             if case .authorization = field.kind { evidence.usesAuthorization = true }
-            evidence.usedKeys.formUnion(key)
-            guard proves else { continue }
-            evidence.hasPresentedToken = true
-            if let name = registry.client(of: run) { evidence.prove(name) }
+            take(run, from: key, proves: proves, in: &evidence)
         }
+        // A parameter of the route's own name is replaced when the request is written.
+        for parameter in ClientTokenParser.parameters(bytes, query: head.query) {
+            let key = APIKeyPlaces(parameter: parameter.name, bytes)
+            guard !key.isEmpty || places?.query == bytes.array(parameter.name) else { continue }
+            guard let run = registry.run(bytes.array(parameter.value), of: runs) else { continue }
+            take(run, from: key, proves: proves, in: &evidence)
+        }
+    }
+
+    private func take(
+        _ run: RunTokens.Found,
+        from key: APIKeyPlaces,
+        proves: Bool,
+        in evidence: inout Evidence
+    ) {
+        evidence.usedKeys.formUnion(key)
+        guard proves else { return }
+        evidence.hasPresentedToken = true
+        if let name = registry.client(of: run) { evidence.prove(name) }
     }
 
     private static func canPresentToken(
@@ -469,6 +485,26 @@ package enum ClientTokenParser {
             return nil
         }
         return (Array(decoded[..<colon]), Array(decoded[decoded.index(after: colon)...]))
+    }
+
+    /// The parameters of a query that have a value. Not decoded.
+    static func parameters(
+        _ bytes: borrowing Span<UInt8>,
+        query: Range<Int>
+    ) -> [(name: Range<Int>, value: Range<Int>)] {
+        var parameters: [(name: Range<Int>, value: Range<Int>)] = []
+        var (start, equals) = (query.lowerBound + 1, -1)
+        guard start < query.upperBound else { return [] }
+        for index in start...query.upperBound {
+            let isEnd = index == query.upperBound || bytes[index] == 0x26 || bytes[index] == 0x3B
+            if isEnd {
+                if equals >= 0 { parameters.append((start..<equals, equals + 1..<index)) }
+                (start, equals) = (index + 1, -1)
+            } else if bytes[index] == 0x3D, equals < 0 {
+                equals = index
+            }
+        }
+        return parameters
     }
 
     /// The value of a query parameter; nil when it is not there. Not decoded: tokens need no encoding.

@@ -1009,7 +1009,7 @@ extension RequestAuthorizer {
         /// The client has authenticated to the gateway with `Authorization`, which therefore must not be forwarded.
         package let stripsAuthorization: Bool
         /// The client has authenticated to the gateway with these fields, which therefore must not be forwarded.
-        package let strippedKeys: APIKeyFields
+        package let strippedKeys: APIKeyPlaces
         /// The reach of the listener that accepted the request.
         package let reach: ConnectionContext.Reach
         /// The source that the request has chosen, on a route that lets it; nil otherwise.

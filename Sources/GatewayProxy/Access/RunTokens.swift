@@ -1,5 +1,4 @@
 import GatewayConfiguration
-package import GatewayFiles
 package import GatewayHTTP
 import Synchronization
 
@@ -8,13 +7,34 @@ import Synchronization
 /// Each stands for one of a client's own tokens, and is worthless once that token is no longer configured. It proves the client only on
 /// loopback, and only until its program exits. Tokens are kept in memory, also across reloads.
 package final class RunTokens: Sendable {
+    /// A program that runs with such a token.
+    package struct Program: Sendable {
+        /// The user of this machine who started it; nil where that is not known.
+        let user: UInt32?
+        /// Costs a system call, so it is asked without the lock.
+        let isAlive: @Sendable () -> Bool
+
+        package init(user: UInt32? = nil, isAlive: @escaping @Sendable () -> Bool) {
+            self.user = user
+            self.isAlive = isAlive
+        }
+    }
+
+    /// Who has a share of the tokens that can exist at the same time.
+    private enum Owner: Hashable {
+        /// The SHA-256 of the client's token that it stands for.
+        case client([UInt8])
+        /// It proves no client. Users who are not known share one place.
+        case user(UInt32?)
+
+        var isClient: Bool { if case .client = self { true } else { false } }
+    }
+
     private struct Run {
         /// The SHA-256 of the token.
         let digest: [UInt8]
-        /// The SHA-256 of the client's token that it stands for; nil where it proves no client.
-        let original: [UInt8]?
-        /// nil for one that ends with the gateway.
-        let process: ProcessMark?
+        let owner: Owner
+        let isAlive: @Sendable () -> Bool
     }
 
     /// A token that is known.
@@ -25,8 +45,10 @@ package final class RunTokens: Sendable {
 
     /// Each digest is compared for a request that presents such a token.
     static let limit = 1024
-    /// The limit for one token of a client, and for all programs that prove no client.
-    static let limitPerClient = 64
+    /// The limit for all programs that prove no client: anybody on this machine may start them.
+    static let limitWithoutClient = 512
+    /// The limit for one token of a client, and for one user whose programs prove no client.
+    static let limitPerOwner = 64
     /// In lower-case hexadecimal digits.
     static let length = 64
 
@@ -40,13 +62,11 @@ package final class RunTokens: Sendable {
 
     /// Makes a token for a program.
     ///
-    /// - Parameters:
-    ///   - proof: A token of one of these clients, as which the program acts; nil if it proves no client.
-    ///   - process: The program; nil for one that ends with the gateway.
+    /// - Parameter proof: A token of one of these clients, as which the program acts; nil if it proves no client.
     package func begin(
         as proof: Secret?,
         of clients: [AccessPlan.Client],
-        _ process: ProcessMark?,
+        _ program: Program,
         sha256: ([UInt8]) -> [UInt8]
     ) -> Result<Secret, GatewayProblem> {
         let digest = proof.map { AccessPlan.Client.Token.token($0).digest(sha256) }
@@ -56,39 +76,44 @@ package final class RunTokens: Sendable {
         guard digest == nil || original != nil else {
             return .failure(GatewayProblem(.requestRefused, "The client token is not one of access.clients."))
         }
-        return begin(for: original, process: process, sha256: sha256).map { .success($0) }
+        return begin(for: original, program, sha256: sha256).map { .success($0) }
             ?? .failure(GatewayProblem(.overloaded, "Too many programs run with exec at the same time."))
     }
 
     /// - Parameter original: The SHA-256 of a client's own token; nil where the program proves no client.
     /// - Returns: nil where too many programs run.
-    func begin(
-        for original: [UInt8]?,
-        process: ProcessMark?,
-        sha256: ([UInt8]) -> [UInt8]
-    ) -> Secret? {
+    func begin(for original: [UInt8]?, _ program: Program, sha256: ([UInt8]) -> [UInt8]) -> Secret? {
         let token = Hexadecimal.random(bytes: Self.length / 2)
-        let run = Run(digest: sha256(Array(token.utf8)), original: original, process: process)
-        let isTaken = runs.withLock { runs in
-            guard runs.count < Self.limit, runs.count(where: { $0.original == original }) < Self.limitPerClient else {
-                return false
-            }
+        let owner = original.map { Owner.client($0) } ?? .user(program.user)
+        let run = Run(digest: sha256(Array(token.utf8)), owner: owner, isAlive: program.isAlive)
+        if add(run) { return Secret(token) }
+        // Programs that have exited may have their places still. Only this owner's are looked at: orders may come often.
+        endThoseThatExited { $0.owner == owner }
+        return add(run) ? Secret(token) : nil
+    }
+
+    private func add(_ run: Run) -> Bool {
+        runs.withLock { runs in
+            guard runs.count < Self.limit, runs.count(where: { $0.owner == run.owner }) < Self.limitPerOwner,
+                run.owner.isClient || runs.count(where: { !$0.owner.isClient }) < Self.limitWithoutClient
+            else { return false }
             runs.append(run)
             hasRuns.store(true, ordering: .relaxed)
             return true
         }
-        return isTaken ? Secret(token) : nil
     }
 
-    /// Removes the tokens of programs that have exited.
-    ///
-    /// - Parameter isAlive: Costs a system call, so it is asked without the lock.
-    package func end(unless isAlive: (ProcessMark) -> Bool) {
+    /// Makes room for others. The tokens of programs that have exited are invalid without it.
+    package func endThoseThatExited() {
         guard isInUse else { return }
-        let gone = Set(runs.withLock { $0.compactMap(\.process) }.filter { !isAlive($0) })
+        endThoseThatExited { _ in true }
+    }
+
+    private func endThoseThatExited(among isMeant: (Run) -> Bool) {
+        let gone = Set(runs.withLock { $0 }.filter { isMeant($0) && !$0.isAlive() }.map(\.digest))
         guard !gone.isEmpty else { return }
         runs.withLock { runs in
-            runs.removeAll { $0.process.map(gone.contains) ?? false }
+            runs.removeAll { gone.contains($0.digest) }
             hasRuns.store(!runs.isEmpty, ordering: .relaxed)
         }
     }
@@ -96,6 +121,7 @@ package final class RunTokens: Sendable {
     /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
     ///
     /// - Parameter value: The token, with or without what an SDK wants to see before it.
+    /// - Returns: nil also for the token of a program that has exited.
     func find(_ value: [UInt8], sha256: ([UInt8]) -> [UInt8]) -> Found? {
         guard value.count >= Self.length, value.count <= Self.length + Preset.ToolVariable.longestPrefix else {
             return nil
@@ -103,10 +129,13 @@ package final class RunTokens: Sendable {
         let token = Array(value.suffix(Self.length))
         guard token.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }) else { return nil }
         let digest = sha256(token)
-        return runs.withLock { runs in
-            var found: Found?
-            for run in runs where run.digest.span.isSame(as: digest.span) { found = Found(original: run.original) }
+        let found = runs.withLock { runs in
+            var found: Run?
+            for run in runs where run.digest.span.isSame(as: digest.span) { found = run }
             return found
         }
+        guard let found, found.isAlive() else { return nil }
+        if case .client(let original) = found.owner { return Found(original: original) }
+        return Found(original: nil)
     }
 }

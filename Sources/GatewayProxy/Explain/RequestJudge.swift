@@ -222,7 +222,7 @@ private struct DepartureDraft: Sendable {
     let bytes: [UInt8]
     let match: RouteTable.Match
     let stripsAuthorization: Bool
-    let strippedKeys: APIKeyFields
+    let strippedKeys: APIKeyPlaces
     let credential: JudgedCredential?
     let listener: BoundListener
     let client: String?

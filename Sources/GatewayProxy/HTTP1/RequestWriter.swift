@@ -11,7 +11,7 @@ struct RequestWriter: ~Copyable {
     /// The client used `Authorization` to authenticate to the gateway.
     let stripsAuthorization: Bool
     /// The client used these to authenticate to the gateway.
-    var strippedKeys: APIKeyFields = .none
+    var strippedKeys: APIKeyPlaces = .none
     var content = RequestFieldRules.Content.awaited
     /// What tells where the request came from, where the route wants that told.
     var forwarded = ""
@@ -113,9 +113,12 @@ struct RequestWriter: ~Copyable {
             if !query.isEmpty { cursor.write(0x3F) }
             return cursor.write(query)
         }
-        guard let injected = route.query else { return cursor.copy(head.query) }
+        guard let injected = route.query else {
+            guard strippedKeys.areInQuery else { return cursor.copy(head.query) }
+            return cursor.write(TargetRewrite.query(of: head, bytes, without: strippedKeys))
+        }
         cursor.write(0x3F)
-        cursor.write(TargetRewrite.keptQuery(of: head, bytes, without: injected.name))
+        cursor.write(TargetRewrite.keptQuery(of: head, bytes, without: injected.name, or: strippedKeys))
         cursor.write(injected.pair)
     }
 
@@ -147,6 +150,7 @@ struct RequestWriter: ~Copyable {
             case .server: [0x2A]
             case .copied(let path): bytes.array(path)
             }
+        let query = TargetRewrite.query(of: head, bytes, without: strippedKeys)
         let options = fieldOptions
         let fields = head.section.fields.compactMap { field -> SignableRequest.Field? in
             let reason = route.requestFields.dropReason(of: field, in: head, bytes, options)
@@ -157,7 +161,7 @@ struct RequestWriter: ~Copyable {
         return SignableRequest(
             method: head.methodName(bytes),
             path: route.basePath + rest,
-            query: head.query.isEmpty ? nil : bytes.array(head.query.lowerBound + 1..<head.query.upperBound),
+            query: query.isEmpty ? nil : Array(query.dropFirst()),
             isTLS: plan.upstream.scheme == .https,
             host: plan.upstream.authority,
             fields: fields,
@@ -216,12 +220,21 @@ struct RequestWriter: ~Copyable {
         _ frames: inout HTTP2FrameWriter
     ) {
         let path = path(of: head, bytes)
-        let kept = route.query.map { TargetRewrite.keptQuery(of: head, bytes, without: $0.name) } ?? []
+        let kept =
+            if let injected = route.query {
+                TargetRewrite.keptQuery(of: head, bytes, without: injected.name, or: strippedKeys)
+            } else if strippedKeys.areInQuery {
+                TargetRewrite.query(of: head, bytes, without: strippedKeys)
+            } else {
+                [UInt8]()
+            }
         let query: Int
         if let replaced = signature?.query {
             query = replaced.isEmpty ? 0 : 1 + replaced.count
+        } else if let injected = route.query {
+            query = 1 + kept.count + injected.pair.count
         } else {
-            query = route.query.map { 1 + kept.count + $0.pair.count } ?? head.query.count
+            query = strippedKeys.areInQuery ? kept.count : head.query.count
         }
         let length = route.basePath.count + path.length + query
         frames.path(length: length, isSecret: route.hasSecretTarget)
@@ -236,7 +249,9 @@ struct RequestWriter: ~Copyable {
             if !query.isEmpty { frames.value("?") }
             return frames.value(query)
         }
-        guard let injected = route.query else { return frames.value(bytes, head.query) }
+        guard let injected = route.query else {
+            return strippedKeys.areInQuery ? frames.value(kept) : frames.value(bytes, head.query)
+        }
         frames.value("?")
         frames.value(kept)
         frames.value(injected.pair)

@@ -5,7 +5,6 @@ import GatewayFiles
 import GatewayHTTP
 import GatewayLocalAuthority
 import GatewayProxy
-import Glibc
 
 /// A gateway whose configuration and files this user does not read: another user's of this machine, or one of another machine.
 ///
@@ -161,7 +160,7 @@ struct SharedGateway: Sendable {
         let found: Set<UInt32>
         switch admin.address {
         case .tcp(_, let port):
-            found = ListeningSockets.owners(of: port)
+            found = SocketOwners.listening(at: port)
             guard !found.isEmpty else {
                 throw CommandFailure(.unreachable, "the gateway does not listen at \(admin.place) any more")
             }
@@ -178,43 +177,5 @@ struct SharedGateway: Sendable {
                 "what listens at \(admin.place) does not belong to the user of the gateway (\(owner)); nothing was asked"
             )
         }
-    }
-}
-
-/// Which users listen at the TCP ports of this machine.
-enum ListeningSockets {
-    /// The system lists sockets that listen before all others.
-    private static let limit = 1 << 20
-
-    static func owners(of port: Int) -> Set<UInt32> {
-        owners(of: port, in: text(of: "/proc/net/tcp")).union(owners(of: port, in: text(of: "/proc/net/tcp6")))
-    }
-
-    /// - Parameter table: As in `/proc/net/tcp`, see proc_net_tcp in the documents of Linux.
-    static func owners(of port: Int, in table: String) -> Set<UInt32> {
-        let owners = table.split(separator: "\n").compactMap { line -> UInt32? in
-            let fields = line.split(separator: " ")
-            // The state 0A is LISTEN.
-            guard fields.count > 7, fields[3] == "0A", let colon = fields[1].lastIndex(of: ":"),
-                Int(fields[1][colon...].dropFirst(), radix: 16) == port
-            else { return nil }
-            return UInt32(fields[7]) ?? .max
-        }
-        return Set(owners)
-    }
-
-    private static func text(of path: String) -> String {
-        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return "" }
-        defer { close(descriptor) }
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 1 << 16)
-        while bytes.count < limit {
-            let count = unsafe read(descriptor, &buffer, buffer.count)
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { break }
-            bytes += buffer[..<count]
-        }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -62,6 +62,7 @@ struct ToolVariables {
                 addURLs(of: preset, service.path, usesPaths, own)
             }
         }
+        addGitHelpers(for: presets, own)
     }
 
     /// Whether a request that does not come through the proxy is admitted with the token.
@@ -88,7 +89,7 @@ struct ToolVariables {
     private mutating func addKeys(of preset: Preset, _ own: (String) -> String?) {
         for tool in preset.tools where tool.basePath == nil && mayAdd(tool) {
             let isSet = own(tool.name).map { !$0.isEmpty } ?? false
-            guard isSet || !tool.whenSet else { continue }
+            guard isSet || tool.occasion == .always else { continue }
             add(tool, token.value.withValue { tool.prefix + $0 })
             if isSet { replaced.append(tool.name) }
         }
@@ -101,7 +102,7 @@ struct ToolVariables {
         _ usesPaths: Bool,
         _ own: (String) -> String?
     ) {
-        for tool in preset.tools where mayAdd(tool) && (usesPaths || tool.isNeeded) {
+        for tool in preset.tools where mayAdd(tool) && (usesPaths || tool.occasion == .always) {
             guard let path = tool.basePath, own(tool.name)?.isEmpty ?? true else { continue }
             guard let route, isAdmitted else {
                 warnings.append(
@@ -113,6 +114,21 @@ struct ToolVariables {
             add(tool, endpoint.url() + [route, path].filter { $0 != "/" }.joined())
             urls.append(tool.name)
         }
+    }
+
+    /// Keeps the keys from git where a tool such as `gh` is its credential helper, and the host has no route with a credential: the host
+    /// would get the token of the run, in place of the login that the tool has stored.
+    private mutating func addGitHelpers(for presets: [Preset], _ own: (String) -> String?) {
+        let added = Set(variables.map(\.name))
+        let keys = presets.flatMap(\.tools).filter { $0.gitHost != nil && added.contains($0.name) }
+        let hosts = Set(keys.compactMap(\.gitHost)).sorted().filter { host in
+            !(offer.services ?? []).contains { $0.origin == "https://\(host)" }
+        }
+        let helpers = hosts.map { host in
+            GitHelper(host: host, hidden: Set(keys.filter { $0.gitHost == host }.map(\.name)).sorted())
+        }
+        guard !kept.contains(GitHelper.count) else { return }
+        variables += GitHelper.variables(helpers, own)
     }
 
     private func mayAdd(_ tool: Preset.ToolVariable) -> Bool {
@@ -143,5 +159,40 @@ struct ToolVariables {
             $0.origin.port == origin.port && $0.origin.isLoopback && origin.isLoopback
         }
         return isOurs ? .gateway : .elsewhere
+    }
+}
+
+/// A credential helper of git that asks the helpers of the person, without some variables in their environment.
+struct GitHelper {
+    let host: String
+    /// The names of these variables.
+    let hidden: [String]
+
+    /// How many settings git reads from the environment (git-config(1), since 2.31).
+    static let count = "GIT_CONFIG_COUNT"
+
+    /// - Parameter before: The number of settings that the environment has without this one.
+    private func text(before: Int) -> String {
+        "!f() { unset \(hidden.joined(separator: " ")); \(Self.count)=\(before); "
+            + "case $1 in get) set fill ;; store) set approve ;; erase) set reject ;; *) exit ;; esac; git credential \"$1\"; }; f"
+    }
+
+    /// Settings behind those that the environment has.
+    ///
+    /// - Returns: Nothing where git could not read its settings anyway.
+    static func variables(_ helpers: [GitHelper], _ own: (String) -> String?) -> [ClientEnvironment.Variable] {
+        let text = own(count).flatMap { $0.isEmpty ? nil : $0 } ?? "0"
+        guard !helpers.isEmpty, let before = Int(text), (0...1024).contains(before) else { return [] }
+        // An empty value removes the helpers that were configured before (gitcredentials(7)).
+        let values = helpers.flatMap { helper in
+            ["", helper.text(before: before)].map { ("credential.https://\(helper.host).helper", $0) }
+        }
+        let settings = values.enumerated().flatMap { index, setting in
+            [
+                ClientEnvironment.Variable(name: "GIT_CONFIG_KEY_\(before + index)", value: setting.0),
+                ClientEnvironment.Variable(name: "GIT_CONFIG_VALUE_\(before + index)", value: setting.1),
+            ]
+        }
+        return settings + [ClientEnvironment.Variable(name: count, value: "\(before + values.count)")]
     }
 }

@@ -51,7 +51,7 @@ struct AdminInputTests {
     }
 
     /// Where askers take turns, nobody can ask in the name of another.
-    @Test func whoAsksIsNotInTheBody() throws {
+    @Test func whoAsksIsNotInTheBody() async throws {
         var question = AuditWhoQuestion()
         question.note(asker: "ann")
         #expect(question.asker == "ann")
@@ -60,6 +60,14 @@ struct AdminInputTests {
         var explanation = try ExplanationQuestion(body: Array(#"{"input": "1a2b", "asker": "ben"}"#.utf8))
         #expect(explanation.asker == nil)
         explanation.note(asker: "ann")
+        var order = try RunOrder(body: Array(RunOrder.example.utf8))
+        #expect(order.user == nil)
+        let body = order.body
+        await order.note { 1001 }
+        #expect(order.user == 1001 && order.body == body)
+        #expect(throws: GatewayProblem.self) {
+            try RunOrder(body: Array(#"{"process": 1, "started": 1, "user": 0}"#.utf8))
+        }
         #expect(explanation.asker == "ann" && explanation.body == ExplanationQuestion(input: "1a2b").body)
     }
 

@@ -132,13 +132,16 @@ struct PresetTests {
     }
 
     @Test func theVariablesOfToolsAreRead() throws {
-        let tools = "{ACME_KEY: {prefix: ac-}, OLD_KEY: {when_set: true}, ACME_URL: {base_path: /v1, needed: true}}"
+        let keys = "ACME_KEY: {prefix: ac-, git_host: acme.example}, OLD_KEY: {when_set: true}"
+        let tools = "{\(keys), ACME_URL: {base_path: /v1, needed: true}, ACME_BASE: {base_path: /}}"
         let loaded = Self.loaded(tools: tools)
         #expect(loaded.diagnostics == [])
         let preset = try #require(loaded.presets.first)
         let expected = [
-            Preset.ToolVariable(name: "ACME_KEY", prefix: "ac-"), Preset.ToolVariable(name: "OLD_KEY", whenSet: true),
-            Preset.ToolVariable(name: "ACME_URL", basePath: "/v1", isNeeded: true),
+            Preset.ToolVariable(name: "ACME_KEY", prefix: "ac-", gitHost: "acme.example"),
+            Preset.ToolVariable(name: "OLD_KEY", occasion: .whenSet),
+            Preset.ToolVariable(name: "ACME_URL", basePath: "/v1"),
+            Preset.ToolVariable(name: "ACME_BASE", basePath: "/", occasion: .withoutProxy),
         ]
         #expect(Set(preset.tools) == Set(expected))
         #expect(preset.leads(to: "https://a.acme.example") && !preset.leads(to: "https://acme.example"))
@@ -148,6 +151,8 @@ struct PresetTests {
         ("{A: {prefix: \"a b\"}}", "visible ASCII"), ("{A: {base_path: v1}}", "expected a path"),
         ("{A: {prefx: a}}", "unknown key \"prefx\""), ("{A: x}", "expected a mapping"),
         ("{A: {prefix: a-prefix-of-more-than-thirty-two-bytes}}", "at most 32"),
+        ("{A: {base_path: /, when_set: true}}", "cannot be combined"), ("{A: {needed: true}}", "needs base_path"),
+        ("{A: {git_host: https://a.example}}", "expected a host"),
     ])
     func mistakesInVariablesOfToolsAreNamed(_ tools: String, _ words: String) {
         let messages = Self.loaded(tools: tools).diagnostics.map(\.message)

@@ -26,7 +26,7 @@ struct RequestFieldRulesTests {
         stripsAuthorization: Bool = false,
         content: RequestFieldRules.Content = .awaited,
         trace: TraceFields = .pass,
-        strippedKeys: APIKeyFields = [],
+        strippedKeys: APIKeyPlaces = [],
         line: String = "GET / HTTP/1.1"
     ) -> [[String]]? {
         let options = RequestFieldRules.Options(
@@ -58,7 +58,7 @@ struct RequestFieldRulesTests {
 
     @Test func aKeyThatProvedTheClientToTheGatewayIsStripped() {
         let fields = ["X-Api-Key: 1", "API-Key: 2", "x-goog-api-key: 3", "x-api-keys: 4"]
-        let key = HeadText.request(fields) { head, bytes in APIKeyFields(head.section.fields[2], bytes) }
+        let key = HeadText.request(fields) { head, bytes in APIKeyPlaces(head.section.fields[2], bytes) }
         #expect(key?.isEmpty == false)
         #expect(Self.kept(fields, by: Self.rules()) == [fields])
         let kept = Self.kept(fields, by: Self.rules(), strippedKeys: key ?? [])
@@ -158,6 +158,45 @@ struct RequestFieldRulesTests {
         let rules = Self.rules(owned: ["authorization-x"], keepsAuthorization: keeps, dropsForwarded: !keeps)
         #expect(Self.hasLookAlike("X_Forwarded_For: x", for: rules) == !keeps)
         #expect(Self.hasLookAlike("Authorization_X: x", for: rules) == true)
+    }
+}
+
+@Suite("API keys in the query", .timeLimit(.minutes(1)))
+struct APIKeyQueryTests {
+    /// What is left of the query without the parameters with these names, and without the one that the route injects.
+    private static func left(_ query: String, without names: [String]) -> [String?] {
+        let line = "GET /a\(query) HTTP/1.1"
+        return HeadText.request(line: line) { head, bytes in
+            let keys = names.reduce(into: APIKeyPlaces()) { keys, name in
+                let bytes = Array(name.utf8)
+                keys.formUnion(APIKeyPlaces(parameter: bytes.indices, bytes.span))
+            }
+            let injected = Array("token".utf8)
+            return [
+                String(decoding: TargetRewrite.query(of: head, bytes, without: keys), as: UTF8.self),
+                String(decoding: TargetRewrite.keptQuery(of: head, bytes, without: injected, or: keys), as: UTF8.self),
+            ]
+        } ?? [nil]
+    }
+
+    @Test(
+        arguments: [
+            ("?key=1", ["key"], "", ""), ("?a=b&key=1", ["key"], "?a=b", "a=b&"),
+            ("?key=1&a=b&api_key=2&token=3", ["key", "api_key"], "?a=b&token=3", "a=b&"),
+            ("?key=1&a=b", [], "?key=1&a=b", "key=1&a=b&"), ("?k%65y=1&key&a", ["key"], "?a", "a&"),
+            ("?a;key=1;b", ["key"], "?a;b", "a;b&"), ("", ["key"], "", ""), ("?", ["access_token"], "", ""),
+            ("?key=1&access_token=2", ["access_token"], "?key=1", "key=1&"), ("?keys=1", ["key"], "?keys=1", "keys=1&"),
+        ] as [(String, [String], String, String)]
+    )
+    func aParameterThatProvedTheClientEndsHere(_ query: String, _ names: [String], _ left: String, _ before: String) {
+        #expect(Self.left(query, without: names) == [left, before])
+    }
+
+    @Test func otherParametersAreNotAmongThem() {
+        for name in ["keys", "Key", "", "a key", "x-api-key"] {
+            let bytes = Array(name.utf8)
+            #expect(APIKeyPlaces(parameter: bytes.indices, bytes.span).isEmpty, "\(name)")
+        }
     }
 }
 

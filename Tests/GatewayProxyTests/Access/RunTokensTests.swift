@@ -1,19 +1,28 @@
 import FoundationEssentials
-import GatewayFiles
 import GatewayHTTP
+import Synchronization
 import Testing
 
 @testable import GatewayProxy
 
 @Suite("The token of a program that exec runs", .timeLimit(.minutes(1)))
 struct RunTokensTests {
-    private static let process = ProcessMark(number: 7, started: 42)
+    /// A program that exits when the test says so.
+    private final class Exit: Sendable {
+        private let isSet = Atomic(false)
+
+        func set() { isSet.store(true, ordering: .relaxed) }
+
+        func program(of user: UInt32? = nil) -> RunTokens.Program {
+            RunTokens.Program(user: user) { !self.isSet.load(ordering: .relaxed) }
+        }
+    }
 
     private let uses = ClientTokenUses()
 
-    private func begin(for client: String?, _ process: ProcessMark = process) -> String? {
+    private func begin(for client: String?, _ program: RunTokens.Program = RunTokens.Program { true }) -> String? {
         let original = client.map { Array("\($0)-token".utf8) }
-        return uses.runs.begin(for: original, process: process) { $0 }?.withValue { $0 }
+        return uses.runs.begin(for: original, program) { $0 }?.withValue { $0 }
     }
 
     private func fixture(_ clients: [String], requireClient: AccessPlan.RequireClient = .auto) -> AuthorizerFixture {
@@ -41,12 +50,22 @@ struct RunTokensTests {
             "Authorization: Bearer sk-ant-\(token)", Self.basic(token, ""), Self.basic("x-access-token", token),
             Self.basic(token, "X"), Self.basic("", "sk-\(token)"),
         ]
+        let inQuery = [
+            "key=\(token)", "a=b&api_key=sk-\(token)", "access_token=\(token)&a=b", "a=b;key=\(token)",
+            "k%65y=\(token)",
+            "key=other&key=\(token)",
+        ]
         let inKeys = ["x-api-key: sk-ant-\(token)", "API-Key: \(token)", "X-Goog-Api-Key: \(token)"]
         for (fields, expected) in [(inAuthorization, [true, false]), (inKeys, [false, true])] {
             for field in fields {
                 let admitted = try #require(fixture.admission(Self.request(field), on: .loopback), "\(field)")
                 #expect(admitted.client == "laptop" && Self.stripped(admitted) == expected, "\(field)")
             }
+        }
+        for query in inQuery {
+            let request = Self.request().replacing("/open/x", with: "/open/x?\(query)")
+            let admitted = try #require(fixture.admission(request, on: .loopback), "\(query)")
+            #expect(admitted.client == "laptop" && admitted.strippedKeys.areInQuery, "\(query)")
         }
     }
 
@@ -66,6 +85,14 @@ struct RunTokensTests {
             fixture(["laptop"], requireClient: .false).admission(Self.request(text), on: .loopback)
         )
         #expect(admitted.client == nil && admitted.strippedKeys.isEmpty)
+    }
+
+    @Test(arguments: ["kex=${}", "key=x", "key", "key=${}0", "?key=${}", "&=${}", "x=key=${}", "key=${}&b"])
+    func noOtherParameterIsTakenForIt(_ query: String) throws {
+        let token = try #require(begin(for: "laptop"))
+        let text = Self.request().replacing("/open/x", with: "/open/x?" + query.replacing("${}", with: token))
+        let isIt = query.hasPrefix("key=${}&")
+        #expect((fixture(["laptop"]).refusal(text) == nil) == isIt, "\(text)")
     }
 
     /// Other machines reach such a listener.
@@ -117,7 +144,7 @@ struct RunTokensTests {
     @Test func itStandsForATokenOfTheConfiguration() throws {
         let clients = [AccessPlan.Client(name: "laptop", proof: .token(Secret("laptop-token")))]
         func begin(_ proof: String?) -> Result<Secret, GatewayProblem> {
-            uses.runs.begin(as: proof.map { Secret($0) }, of: clients, Self.process) { $0 }
+            uses.runs.begin(as: proof.map { Secret($0) }, of: clients, RunTokens.Program { true }) { $0 }
         }
         let token = try begin("laptop-token").get().withValue { $0 }
         let request = Self.request("Authorization: Bearer \(token)")
@@ -127,26 +154,49 @@ struct RunTokensTests {
     }
 
     @Test func itEndsWithItsProgram() throws {
-        let token = try #require(begin(for: "laptop"))
-        let other = try #require(begin(for: "laptop", ProcessMark(number: 8, started: 1)))
+        let (exit, other) = (Exit(), Exit())
+        let tokens = [
+            try #require(begin(for: "laptop", exit.program())), try #require(begin(for: "laptop", other.program())),
+        ]
         let fixture = fixture(["laptop"])
-        func isKnown(_ token: String) -> Bool {
-            fixture.admission(Self.request("x-api-key: \(token)"), on: .loopback) != nil
+        func known() -> [Bool] {
+            tokens.map { fixture.admission(Self.request("x-api-key: \($0)"), on: .loopback) != nil }
         }
-        uses.runs.end { _ in true }
-        #expect(isKnown(token) && isKnown(other))
-        uses.runs.end { $0 != Self.process }
-        #expect(!isKnown(token) && isKnown(other))
-        uses.runs.end { _ in false }
-        #expect(!isKnown(other) && !uses.runs.isInUse)
+        #expect(known() == [true, true])
+        exit.set()
+        #expect(known() == [false, true], "nobody has looked for programs that have exited")
+        uses.runs.endThoseThatExited()
+        #expect(known() == [false, true] && uses.runs.isInUse)
+        other.set()
+        uses.runs.endThoseThatExited()
+        #expect(known() == [false, false] && !uses.runs.isInUse)
     }
 
     @Test func aClientHasOnlySoManyPrograms() throws {
-        for number in 1...Int32(RunTokens.limitPerClient) {
-            #expect(begin(for: nil, ProcessMark(number: number, started: 1)) != nil)
+        let exit = Exit()
+        for _ in 1..<RunTokens.limitPerOwner { #expect(begin(for: "laptop") != nil) }
+        #expect(begin(for: "laptop", exit.program()) != nil)
+        #expect(begin(for: "laptop") == nil && begin(for: nil) != nil && begin(for: "ci") != nil)
+        exit.set()
+        #expect(begin(for: "laptop") != nil, "the place of a program that has exited is free at once")
+        #expect(begin(for: "laptop") == nil)
+    }
+
+    @Test func aUserTakesOnlyPlacesOfTheirOwn() throws {
+        func begin(as user: UInt32?) -> Bool { self.begin(for: nil, Exit().program(of: user)) != nil }
+        for user in [1001, 1002, nil] as [UInt32?] {
+            for _ in 1...RunTokens.limitPerOwner { #expect(begin(as: user)) }
+            #expect(!begin(as: user))
         }
-        #expect(begin(for: nil) == nil && begin(for: "laptop") != nil && begin(for: "ci") != nil)
-        uses.runs.end { $0.number != 1 }
-        #expect(begin(for: nil) != nil)
+        #expect(begin(as: 1003))
+    }
+
+    /// One person can have many users of a machine (user namespaces).
+    @Test func manyUsersLeavePlacesForClients() throws {
+        var taken = 0
+        for user in 0..<UInt32(RunTokens.limit) where begin(for: nil, Exit().program(of: user)) != nil { taken += 1 }
+        #expect(taken == RunTokens.limitWithoutClient)
+        for client in 0..<RunTokens.limit - taken { #expect(begin(for: "client-\(client)") != nil) }
+        #expect(begin(for: "laptop") == nil, "there is a limit for all")
     }
 }

@@ -121,6 +121,36 @@ struct ToolVariablesTests {
         #expect(Self.values(Self.tools([.init(origin: origin)])) == [:])
     }
 
+    private static let github = ProxyOffer.Service(origin: "https://api.github.com")
+
+    /// `gh` offers GH_TOKEN to github.com when git asks it.
+    @Test func aCredentialHelperDoesNotSeeTheTokenOfTheRun() throws {
+        let values = Self.values(Self.tools([Self.github]))
+        #expect(values["GIT_CONFIG_COUNT"] == "2" && values["GIT_CONFIG_VALUE_0"] == "")
+        #expect(Set(["0", "1"].map { values["GIT_CONFIG_KEY_\($0)"] }) == ["credential.https://github.com.helper"])
+        let helper = try #require(values["GIT_CONFIG_VALUE_1"])
+        #expect(helper.contains("unset GH_TOKEN GITHUB_TOKEN; GIT_CONFIG_COUNT=0;") && !helper.contains(Self.token))
+    }
+
+    @Test func settingsOfGitThatTheEnvironmentHasStay() throws {
+        let values = Self.values(Self.tools([Self.github], own: ["GIT_CONFIG_COUNT": "3"]))
+        #expect(values["GIT_CONFIG_COUNT"] == "5" && values["GIT_CONFIG_KEY_2"] == nil)
+        #expect(values["GIT_CONFIG_VALUE_3"] == "")
+        #expect(try #require(values["GIT_CONFIG_VALUE_4"]).contains("GIT_CONFIG_COUNT=3;"))
+    }
+
+    @Test(
+        arguments: [
+            ([github, .init(origin: "https://github.com")], [:], []), ([openai], [:], []),
+            ([github], [:], ["GH_TOKEN", "GITHUB_TOKEN"]), ([github], ["GIT_CONFIG_COUNT": "many"], []),
+            ([github], [:], ["GIT_CONFIG_COUNT"]),
+        ] as [([ProxyOffer.Service], [String: String], Set<String>)]
+    )
+    func gitStaysAsItIs(_ services: [ProxyOffer.Service], _ own: [String: String], _ kept: Set<String>) {
+        let values = Self.values(Self.tools(services, own: own, keeping: kept))
+        #expect(!values.isEmpty && !values.keys.contains { $0.hasPrefix("GIT_") })
+    }
+
     @Test func aValueThatNobodyKnowsIsAnotherOneEachTime() {
         let (one, other) = (Self.tools([Self.openai], isKnown: false), Self.tools([Self.openai], isKnown: false))
         let (key, second) = (Self.values(one)["OPENAI_API_KEY"], Self.values(other)["OPENAI_API_KEY"])
