@@ -120,6 +120,25 @@ struct AuthorizationCodeTests {
         #expect(refusal(flow.read(.redirect(other), of: attempt, at: now)) == "wrong_issuer")
     }
 
+    @Test func anAnswerWithoutIssuerIsAcceptedWhereNoneIsRequired() throws {
+        let entries: [(String, FixtureNode)] = Self.wholeEntries + [("issuer_required", false)]
+        let (flow, attempt) = (try flow(.mapping(entries)), attempt())
+        let address = "http://127.0.0.1:8765/cb?code=c&state=\(attempt.state.text)"
+        #expect(refusal(flow.read(.redirect(address), of: attempt, at: now)) == nil)
+        #expect(
+            refusal(flow.read(.redirect(address + "&iss=https%3A%2F%2Fid.example.com"), of: attempt, at: now)) == nil
+        )
+        for other in ["https%3A%2F%2Fevil.example", "https%3A%2F%2Fid.example.com%2F", "HTTPS%3A%2F%2Fid.example.com"] {
+            #expect(refusal(flow.read(.redirect(address + "&iss=\(other)"), of: attempt, at: now)) == "wrong_issuer")
+        }
+        let denied =
+            "http://127.0.0.1:8765/cb?error=access_denied&state=\(attempt.state.text)&iss=https%3A%2F%2Fevil.example"
+        #expect(
+            refusal(flow.read(.redirect(denied), of: attempt, at: now)) == "wrong_issuer",
+            "its error means nothing"
+        )
+    }
+
     @Test func theLoginConforms() throws {
         func answer(_ attempt: LoginAttempt) -> String {
             "\(attempt.redirectURI)?code=c&state=\(attempt.state.text)&iss=https%3A%2F%2Fid.example.com"

@@ -1,4 +1,4 @@
-"""`authgateway login` as a process, and a gateway to log in to."""
+"""`authgateway login`, or another command that logs in, as a process, and a gateway to log in to."""
 
 import re
 import subprocess
@@ -12,9 +12,9 @@ from .person import Person
 
 
 class Login:
-    def __init__(self, gateway, *arguments):
+    def __init__(self, gateway, *arguments, command="login"):
         self.process = subprocess.Popen(
-            [BINARY, "login", *arguments, "--config", str(gateway.file)],
+            [BINARY, command, *arguments, "--config", str(gateway.file)],
             cwd=gateway.folder,
             env=processes.environment(**gateway.environment),
             stdin=subprocess.PIPE,
@@ -31,10 +31,13 @@ class Login:
         while chunk := self.process.stderr.read1(65536):
             self.said += chunk
 
-    def _address(self):
+    def pages(self):
+        """The addresses that were shown so far, one for each login."""
         # A whole line, or it may be half of the address.
-        found = re.search(r"^  (https?://\S+)\n", self.text(), re.MULTILINE)
-        return found[1] if found else None
+        return re.findall(r"^  (https?://\S+)\n", self.text(), re.MULTILINE)
+
+    def _address(self):
+        return next(iter(self.pages()), None)
 
     @property
     def redirect(self):

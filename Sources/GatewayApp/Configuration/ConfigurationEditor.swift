@@ -79,6 +79,14 @@ package struct ConfigurationEditor: Sendable {
         try edit(0) { text throws(ConfigurationEditError) in try text.append(entry, to: section) }
     }
 
+    /// Writes an entry of the main file anew, behind the others of its section.
+    package func replace(_ entry: ConfigurationText.Entry, in section: String) throws(CommandFailure) {
+        try edit(0) { text throws(ConfigurationEditError) in
+            try text.remove(entry.name, from: section)
+            try text.append(entry, to: section)
+        }
+    }
+
     /// Removes an entry from the file that it stands in.
     package func remove(_ name: String, from section: String) throws(CommandFailure) {
         guard let entry = root.entries(of: section).first(where: { $0.key == name }) else {

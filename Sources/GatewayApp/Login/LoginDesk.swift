@@ -302,7 +302,7 @@ package actor LoginDesk: LoginControl {
     ) async {
         guard let login = logins[id], login.canFail else { return }
         let quote = said?.description.map { " The authorization server said: \($0)" } ?? ""
-        logins[id]?.end(with: LoginProgress(isOver: true, problem: words + quote))
+        logins[id]?.end(with: LoginProgress(isOver: true, problem: words + quote, code: code))
         await login.listener?.close()
         await events.failed(of: login.keeper, reason: reason, code: code, said: said)
     }

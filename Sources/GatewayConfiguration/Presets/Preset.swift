@@ -23,6 +23,10 @@ package struct Preset: Hashable, Sendable {
         package let what: String
         /// The page where a person gets it.
         package let `where`: String?
+
+        package init(variable: String, what: String, where: String?) {
+            (self.variable, self.what, self.where) = (variable, what, `where`)
+        }
     }
 
     /// An environment variable that SDKs and command-line tools of the service read.

@@ -1,5 +1,5 @@
-import GatewayHTTP
-import NIOCore
+package import GatewayHTTP
+package import NIOCore
 import Synchronization
 
 #if canImport(Glibc)
@@ -181,5 +181,23 @@ enum NameLookup {
         // Where the number stands in a `sockaddr_in` and a `sockaddr_in6`.
         let number = kind == .v4 ? 4..<8 : 8..<24
         return ProhibitedAddress.contains(number.map { unsafe address.load(fromByteOffset: $0, as: UInt8.self) })
+    }
+}
+
+/// Where the name of a server leads, for a command that was told the name by another server.
+package enum ServerName {
+    /// Whether all of its addresses are of the public internet; nil where it has none.
+    package static func isPublic(_ server: Origin, on loop: any EventLoop) async -> Bool? {
+        var addresses: [SocketAddress] = []
+        for kind in NameLookup.Question.Kind.allCases {
+            let question = NameLookup.Question(host: server.lookupName, port: server.port, kind: kind)
+            do {
+                addresses += try await NameLookup.answer(to: question, on: loop).get()
+            } catch {
+                if case NameLookup.Failure.prohibited = error { return false }
+            }
+        }
+        guard !addresses.isEmpty else { return nil }
+        return addresses.allSatisfy { $0.ipBytes.flatMap { IPAddress($0) }.map(PublicAddress.contains) ?? false }
     }
 }

@@ -10,13 +10,21 @@ struct AuthorizationCodeLogin: LoginFlow {
         let usesPKCE: Bool
     }
 
+    struct Issuer: Hashable {
+        let name: String
+        /// Whether an answer that names nobody is refused.
+        let isRequired: Bool
+
+        func accepts(_ named: String?) -> Bool { named.map { $0 == name } ?? !isRequired }
+    }
+
     let authorizeURL: AuthorityURL
     let tokenURL: AuthorityURL
     let client: ClientAuthentication
     let scopes: [String]
     let browser: Browser
-    /// Whom the answer has to name (RFC 9207); nil when the authorization server does not say.
-    let issuer: String?
+    /// Whom the answer has to name (RFC 9207); nil accepts any.
+    let issuer: Issuer?
     /// Stand in the address of the page.
     let pageParameters: [TokenRequest.Parameter]
     /// Stand in the form of every token request.
@@ -73,7 +81,7 @@ struct AuthorizationCodeLogin: LoginFlow {
         // First of all: what does not belong to this login says nothing about it.
         guard let state = answer["state"] else { throw .missingState }
         guard attempt.state.matches(Array(state.utf8)) else { throw .wrongState }
-        if let issuer, answer["iss"] != issuer { throw .wrongIssuer }
+        if let issuer, !issuer.accepts(answer["iss"]) { throw .wrongIssuer }
         if let error = OAuthErrorCode.allowListed(answer["error"]) { throw .denied(error) }
         guard let code = answer["code"] else { throw .incomplete(missing: "code") }
         return Secret(code)

@@ -22,7 +22,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
             ClientAuthentication(in: fields, tokenURL: $0, allowsPublic: true)
         }
         let browser = AuthorizationCodeLogin.Browser(in: fields)
-        let issuer = fields.string("issuer")
+        let issuer = AuthorizationCodeLogin.Issuer(in: fields)
         let pageParameters = Self.pageParameters(in: fields)
         let refreshLifetime = fields.duration(
             "refresh_token_lifetime",
@@ -75,6 +75,18 @@ extension AuthorizationCodeLogin.Browser {
     init(in fields: ConfigFields) {
         redirect = fields.loginRedirect("redirect_uri") ?? .ephemeral
         usesPKCE = fields.bool("pkce") ?? true
+    }
+}
+
+extension AuthorizationCodeLogin.Issuer {
+    /// Reads `issuer` and `issuer_required`; nil without the first.
+    init?(in fields: ConfigFields) {
+        let isRequired = fields.bool("issuer_required")
+        guard let name = fields.string("issuer") else {
+            if isRequired != nil { fields.error("issuer_required", "has no effect without issuer") }
+            return nil
+        }
+        self.init(name: name, isRequired: isRequired ?? true)
     }
 }
 
@@ -241,6 +253,12 @@ extension AuthorizationCodeStrategy {
             "issuer": KeyMeaning(
                 "The issuer that the response to a login must name (RFC 9207).",
                 example: "https://id.example.com"
+            ),
+            "issuer_required": KeyMeaning(
+                "With false, a response to a login that names no issuer is accepted, and one that names another is refused. For servers "
+                    + "that do not announce authorization_response_iss_parameter_supported.",
+                default: "true",
+                example: "false"
             ),
             "refresh_token_lifetime": KeyMeaning(
                 "The lifetime of a refresh token, if the authorization server does not state it. For the "

@@ -82,12 +82,15 @@ package struct LoginProgress: Hashable, Sendable, Codable {
     package var token: TokenStatus?
     /// Why it failed, in words for a person.
     package var problem: String?
+    /// `error_code` in the audit log: from the allow-list, or why the authorization server could not be asked.
+    package var code: String?
 
     package static let waiting = LoginProgress(isOver: false)
 
-    package init(isOver: Bool, token: TokenStatus? = nil, problem: String? = nil) {
+    package init(isOver: Bool, token: TokenStatus? = nil, problem: String? = nil, code: String? = nil) {
         self.isOver = isOver
         self.token = token
         self.problem = problem
+        self.code = code
     }
 }

@@ -258,11 +258,14 @@ extension TokenFailure {
 
 /// What it means that no usable answer came.
 extension TokenFailure {
-    /// - Parameter failure: Why a call brought no answer.
-    package init(explaining failure: TokenTransportFailure, of request: TokenRequest, credential: String) {
+    /// - Parameters:
+    ///   - failure: Why a call brought no answer.
+    ///   - credential: nil for a request that is not for a token.
+    package init(explaining failure: TokenTransportFailure, of request: TokenRequest, credential: String?) {
         let kind: ProblemKind
         let detail: String
-        let place = "\(request.url.origin.authority) (token endpoint of \(credential))"
+        let role = credential.map { " (token endpoint of \($0))" } ?? ""
+        let place = request.url.origin.authority + role
         if let proxy = failure.proxyProblem {
             let kind: ProblemKind =
                 failure.reason == .connectTimeout ? .tokenEndpointTimeout : .tokenEndpointUnreachable
@@ -281,7 +284,7 @@ extension TokenFailure {
             detail = "\(place) did not answer in time; one call may take \(limit) s."
         case .nameNotResolved:
             kind = .tokenEndpointUnreachable
-            detail = "The name \(request.url.origin.host) (token endpoint of \(credential)) cannot be resolved."
+            detail = "The name \(request.url.origin.host)\(role) cannot be resolved."
         case .connectionRefused:
             kind = .tokenEndpointUnreachable
             detail = "\(place) refuses connections."
@@ -304,14 +307,14 @@ extension TokenFailure {
                         + " it should answer without Content-Encoding, or with gzip."
                 } ?? "\(place) sent a response that is not valid HTTP."
         case .unsendable:
-            let detail =
-                "The token request of \(credential) cannot be written as HTTP: does a value contain a line break?"
+            let subject = credential.map { "token request of \($0)" } ?? "request to \(place)"
+            let detail = "The \(subject) cannot be written as HTTP: does a value contain a line break?"
             self.init(.terminal, problem: GatewayProblem(.credentialMisconfigured, detail))
             return
         case .missingAssertion:
             let missing = failure.missingAssertion
             let reason = missing.map { "\($0.place): \($0.reason)" } ?? "it is missing"
-            let detail = "The assertion of \(credential) cannot be read: \(reason)."
+            let detail = "The assertion of \(credential ?? place) cannot be read: \(reason)."
             self.init(
                 .transient(retryAfter: nil),
                 problem: GatewayProblem(.tokenTemporarilyUnavailable, detail)

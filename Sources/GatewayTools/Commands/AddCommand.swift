@@ -16,6 +16,7 @@ struct AddCommand: AsyncParsableCommand {
               authgateway add okta campus --with domain=acme.okta.com
               authgateway add box --with enterprise=12345 \\
                 --secret BOX_CLIENT_SECRET=file:box.secret
+              authgateway add mcp https://mcp.example.com/mcp
 
             Adds a credential and the routes of a preset after the existing ones, and
             shows the difference. Comments and order stay. `authgateway presets` lists the
@@ -30,13 +31,19 @@ struct AddCommand: AsyncParsableCommand {
             as their proxy: `authgateway exec -- PROGRAM`.
 
             If all secrets are set, it asks the service who the credential belongs to.
+
+            `add mcp URL` finds out where to log in for an MCP server, shows the
+            authorization server and asks. Then it registers a client there, unless you
+            name one (--client-id), adds a credential and a route, and logs in. Servers of
+            your own network are asked only if you type their URL (URL, --issuer).
             """
     )
 
-    @Argument(help: "The name of the preset.")
+    @Argument(help: "The name of the preset, or mcp.")
     var preset: String
 
     @OptionGroup var service: ServiceArguments
+    @OptionGroup var server: MCPServerOptions
 
     @Flag(name: .customLong("dry-run"), help: "Show the difference, and write nothing.")
     var isDryRun = false
@@ -44,14 +51,24 @@ struct AddCommand: AsyncParsableCommand {
     @Flag(name: .customLong("no-whoami"), help: "Send no request to the service.")
     var skipsWhoami = false
 
+    @OptionGroup var yes: YesFlag
     @OptionGroup var config: ConfigOption
+
+    private var isServer: Bool { preset == "mcp" && (service.name?.contains("://") ?? true) }
+
+    func validate() throws {
+        guard !isServer, server.isGiven || yes.isGiven else { return }
+        throw ValidationError("\(MCPServerOptions.names) and --yes are for: authgateway add mcp URL")
+    }
 
     func run() async throws(CommandFailure) {
         let path = try config.path
         guard FileIdentity(path) != nil else {
-            let command = GatewayCommand.line("init", try PresetLibrary(of: path).preset(named: self.preset).name)
+            let name = isServer ? [] : [try PresetLibrary(of: path).preset(named: self.preset).name]
+            let command = GatewayCommand.line(["init"] + name)
             throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
         }
+        if isServer { return try await MCPServerAddition(self, path).run() }
         let editor = try ConfigurationEditor(path)
         let preset = try editor.presets.preset(named: self.preset)
         try requireFree(preset, editor)
@@ -79,16 +96,26 @@ struct AddCommand: AsyncParsableCommand {
     /// Before anything is asked.
     private func requireFree(_ preset: Preset, _ editor: ConfigurationEditor) throws(CommandFailure) {
         let entries = PresetEntries(preset, as: try service.name(or: preset.name), upstream: service.upstream)
-        let sections = [("credentials", [entries.credential]), ("routes", entries.routes)]
-        for (section, new) in sections {
+        let (credential, routes) = (entries.credential.name, entries.routes.map(\.name))
+        try Self.requireFree(credential, routes, in: editor, otherwise: ["add", preset.name, "NAME"])
+    }
+
+    /// - Parameter command: How to choose another name.
+    static func requireFree(
+        _ credential: String,
+        _ routes: [String],
+        in editor: ConfigurationEditor,
+        otherwise command: [String]
+    ) throws(CommandFailure) {
+        for (section, names) in [("credentials", [credential]), ("routes", routes)] {
             let present = editor.root.entries(of: section).map(\.key)
-            guard let taken = new.first(where: { present.contains($0.name) }) else { continue }
-            let advice = "add it under another name: \(GatewayCommand.line("add", preset.name, "NAME"))"
-            throw CommandFailure(.failed, "\(section) has an entry \"\(taken.name)\" already; \(advice)")
+            guard let taken = names.first(where: present.contains) else { continue }
+            let advice = "add it under another name: \(GatewayCommand.line(command))"
+            throw CommandFailure(.failed, "\(section) has an entry \"\(taken)\" already; \(advice)")
         }
     }
 
-    private static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {
+    static func append(_ entries: PresetEntries, to editor: ConfigurationEditor) throws(CommandFailure) {
         try editor.append(.init(entries.credential.name, value: entries.credential.lines), to: "credentials")
         for route in entries.routes { try editor.append(.init(route.name, value: route.lines), to: "routes") }
     }
@@ -97,7 +124,7 @@ struct AddCommand: AsyncParsableCommand {
     /// clients; those that a person wrote stay as they are.
     ///
     /// - Returns: Advice for a file that has only listeners of other kinds.
-    private static func ensureProxy(in editor: ConfigurationEditor) -> String {
+    static func ensureProxy(in editor: ConfigurationEditor) -> String {
         let advice =
             "For programs with built-in https:// URLs (authgateway exec), set intercept: true on a listener of listeners.proxy.\n"
         let present = editor.root.entries(of: "listeners").first { $0.key == "proxy" }

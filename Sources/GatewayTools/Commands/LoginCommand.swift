@@ -58,7 +58,10 @@ struct LoginCommand: AsyncParsableCommand {
         }
     }
 
-    func run() async throws(CommandFailure) {
+    func run() async throws(CommandFailure) { Console.write(try Self.text(of: try await logIn())) }
+
+    /// - Returns: How the login ended.
+    func logIn() async throws(CommandFailure) -> LoginProgress {
         let path = try config.runningPath()
         let order = try order()
         let client = try OperatorSettings(running: path).client
@@ -68,7 +71,7 @@ struct LoginCommand: AsyncParsableCommand {
             return try await end(of: invitation, driver)
         }
         await driver.close()
-        Console.write(try outcome.get())
+        return try outcome.get()
     }
 
     private func order() throws(CommandFailure) -> LoginOrder {
@@ -108,8 +111,8 @@ struct LoginCommand: AsyncParsableCommand {
     }
 
     private static func catching(
-        _ body: () async throws(CommandFailure) -> String
-    ) async -> Result<String, CommandFailure> {
+        _ body: () async throws(CommandFailure) -> LoginProgress
+    ) async -> Result<LoginProgress, CommandFailure> {
         do throws(CommandFailure) {
             return .success(try await body())
         } catch {
@@ -140,7 +143,10 @@ struct LoginCommand: AsyncParsableCommand {
         if opensBrowser, let start = invitation.start { Browser.open(start) }
     }
 
-    private func end(of invitation: LoginInvitation, _ driver: LoginDriver) async throws(CommandFailure) -> String {
+    private func end(
+        of invitation: LoginInvitation,
+        _ driver: LoginDriver
+    ) async throws(CommandFailure) -> LoginProgress {
         let interruption = Interruption()
         defer { interruption.end() }
         var paste = invitation.isManual ? PastedLine() : nil
@@ -154,14 +160,14 @@ struct LoginCommand: AsyncParsableCommand {
             case .waiting: break
             case .empty: Console.writeError("\nNothing was pasted yet. Paste the address, then press Enter: ")
             case .line(let text):
-                return try Self.result(of: try await driver.answer(invitation.id, with: text))
+                return try await driver.answer(invitation.id, with: text)
             case .nothing:
                 return try Self.result(ofCancelling: await driver.cancel(invitation.id), because: "nothing was pasted")
             }
             // The polling interval: this process is not told when the login ends.
             try? await Task.sleep(for: .milliseconds(200))
             let progress = try await driver.progress(invitation.id)
-            if progress.isOver { return try Self.result(of: progress) }
+            if progress.isOver { return progress }
         }
         return try Self.result(ofCancelling: await driver.cancel(invitation.id), because: "the login was interrupted")
     }
@@ -170,11 +176,11 @@ struct LoginCommand: AsyncParsableCommand {
     private static func result(
         ofCancelling progress: LoginProgress?,
         because reason: String
-    ) throws(CommandFailure) -> String {
+    ) throws(CommandFailure) -> LoginProgress {
         guard let progress else {
             throw CommandFailure(.failed, "\(reason); the gateway cancels the login when its time is up")
         }
-        if progress.token != nil { return try result(of: progress) }
+        if progress.token != nil { return progress }
         guard progress.isOver else {
             throw CommandFailure(
                 .failed,
@@ -184,7 +190,8 @@ struct LoginCommand: AsyncParsableCommand {
         throw CommandFailure(.failed, "\(reason); nothing was changed")
     }
 
-    private static func result(of progress: LoginProgress) throws(CommandFailure) -> String {
+    /// - Throws: ``ExitStatus/failed`` with the reason if the login has failed.
+    static func text(of progress: LoginProgress) throws(CommandFailure) -> String {
         guard let token = progress.token else {
             throw CommandFailure(.failed, LogText.clean(progress.problem ?? "the login has not finished yet"))
         }

@@ -1,0 +1,54 @@
+"""The MCP server of `mcp_server.py` as a process, and the SDK's client. Both are from the packages that do not go with the tests' own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import requests
+
+from . import processes
+from .https_clients import PACKAGES, python
+
+CLIENT = """
+import asyncio, sys
+from mcp import Client
+async def main():
+    async with Client(sys.argv[1]) as client:
+        print((await client.call_tool("add", {"a": 2, "b": 3})).content[0].text)
+asyncio.run(main())
+"""
+
+
+class MCPServer:
+    def __init__(self, folder, lifetime=3600):
+        self.port = processes.free_port()
+        self.log = pathlib.Path(folder) / "mcp.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(pathlib.Path(__file__).with_name("mcp_server.py")), str(self.port), str(lifetime)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                bufsize=0,
+                env=processes.environment(PYTHONPATH=os.fspath(PACKAGES)),
+            )
+        processes.first_line(self.process, 60)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    def change(self, **changes):
+        assert requests.post(f"http://127.0.0.1:{self.port}/change", json=changes, timeout=20).status_code == 204
+
+    def seen(self):
+        return requests.get(f"http://127.0.0.1:{self.port}/seen", timeout=20).json()
+
+    def stop(self):
+        processes.end(self.process)
+
+
+def call_tool(url):
+    """What the SDK's client prints that calls the tool `add` there."""
+    command = [*python(CLIENT, "clients")(None), url]
+    return subprocess.run(command, env=processes.environment(), capture_output=True, text=True, timeout=60, check=False)
