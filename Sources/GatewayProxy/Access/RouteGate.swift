@@ -23,6 +23,8 @@ final class RouteGate: Sendable {
     private let allow: [RoutePlan.Allow]
     /// The usual methods that each rule of ``allow`` takes, a bit for each: most requests need no comparison of texts.
     private let usualMethods: [UInt8]
+    /// Some rule of ``allow`` names tools.
+    private let namesTools: Bool
     let strictness: CanonicalPath.Strictness
     /// The endpoints of its credential that are reached through it.
     private let endpoints: [AuthorityEndpoint]
@@ -50,6 +52,7 @@ final class RouteGate: Sendable {
         usualMethods = route.allow.map { rule in
             UsualMethod.allCases.reduce(0) { $0 | (rule.takes($1.name) ? $1.rawValue : 0) }
         }
+        namesTools = route.allow.contains { $0.tools != nil }
         endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
         refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth
@@ -96,6 +99,10 @@ final class RouteGate: Sendable {
                 return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.\(hint)")
             }
             trace?.add(.allowedByRule(number: rule + 1))
+            if namesTools, let problem = allow[rule].tools?.refusal(ofHead: head, bytes, route: name) {
+                trace?.add(.toolRefused)
+                return problem
+            }
         }
         if allow.isEmpty, let endpoint = endpoints.first, let field = MethodOverride.pathField(in: head, bytes) {
             trace?.add(.methodOverrideRefused)
@@ -110,6 +117,19 @@ final class RouteGate: Sendable {
             return forbidden(endpoint)
         }
         return nil
+    }
+
+    /// The rule that has to see the body of an admitted request; nil if none has to.
+    func ruleForBody(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> ToolRule? {
+        guard namesTools, ToolRule.mayCall(head, bytes),
+            let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
+            let tools = allow[number].tools, tools.source == .body
+        else { return nil }
+        return tools
     }
 
     /// The first rule that allows the method and path.
