@@ -8,6 +8,13 @@ package struct RPCMessage: Hashable, Sendable {
     package var name: [UInt8]?
     /// `params.uri`, if it is a string: the URI of a resource.
     package var uri: [UInt8]?
+
+    package init(id: String? = nil, method: [UInt8]? = nil, name: [UInt8]? = nil, uri: [UInt8]? = nil) {
+        self.id = id
+        self.method = method
+        self.name = name
+        self.uri = uri
+    }
 }
 
 /// The messages in the body of a request.

@@ -99,7 +99,9 @@ final class RouteGate: Sendable {
                 return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.\(hint)")
             }
             trace?.add(.allowedByRule(number: rule + 1))
-            if namesTools, let problem = allow[rule].tools?.refusal(ofHead: head, bytes, route: name) {
+            if namesTools, let tools = ruleWithTools(rule, bytes, path),
+                let problem = allow[tools].tools?.refusal(ofHead: head, bytes, route: name)
+            {
                 trace?.add(.toolRefused)
                 return problem
             }
@@ -127,9 +129,25 @@ final class RouteGate: Sendable {
     ) -> ToolRule? {
         guard namesTools, ToolRule.mayCall(head, bytes),
             let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
+            let number = ruleWithTools(number, bytes, head.forwardedPath(match, without: prefix)),
             let tools = allow[number].tools, tools.source == .body
         else { return nil }
         return tools
+    }
+
+    /// The rule that is asked about calls on a path: the one that allows the request, or else another one with tools for the path. So
+    /// a wider rule lifts none, such as one for all paths and GET.
+    private func ruleWithTools(
+        _ number: Int,
+        _ bytes: borrowing Span<UInt8>,
+        _ path: Range<Int>,
+        decodings: Int = 0
+    ) -> Int? {
+        if allow[number].tools != nil { return number }
+        for other in allow.indices where allow[other].tools != nil {
+            if allow[other].takes(bytes, path, decodings: decodings) { return other }
+        }
+        return nil
     }
 
     /// The first rule that allows the method and path.
@@ -175,7 +193,10 @@ final class RouteGate: Sendable {
         let first = allow.firstIndex { rule in
             rule.takes(method) && rule.takes(reading.path.span, read, decodings: reading.decodings)
         }
-        return first != nil && first == rule(for: path, head, bytes)
+        guard let first, first == rule(for: path, head, bytes) else { return false }
+        return !namesTools
+            || ruleWithTools(first, reading.path.span, read, decodings: reading.decodings)
+                == ruleWithTools(first, bytes, path)
     }
 
     /// Whether the reading is no endpoint but one that the path as it was sent is, too.

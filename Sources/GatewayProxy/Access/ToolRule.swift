@@ -245,7 +245,7 @@ package struct ToolRule: Hashable, Sendable {
         }
         guard let name = message.name else {
             return Failure(
-                problem: GatewayProblem(.requestRefused, "A call of tools/call names no tool."),
+                problem: GatewayProblem(.routeForbidden, "A call of tools/call names no tool."),
                 code: RPCRefusal.invalidParameters,
                 message: "The call names no tool."
             )

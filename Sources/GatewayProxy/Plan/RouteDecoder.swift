@@ -172,15 +172,13 @@ package enum RouteDecoder {
             ConfigFields(node, path: path, context: fields.context, example: fields.example(of: "allow"))
                 .flatMap { own in rule(own).map { (own, $0) } }
         }
-        for (number, (own, rule)) in rules.enumerated() where rule.tools != nil {
-            let sample = rule.path.sample
-            if let first = rules[..<number].firstIndex(where: { $0.1.takesEveryCall(at: sample) }) {
-                let way = "it comes first and allows every call; move it behind this rule"
-                own.error("tools", "has no effect because of rule \(first + 1): \(way)")
-            } else if let other = rules.firstIndex(where: { $0.1.takesEveryCall(at: sample + "/") }) {
+        for (own, rule) in rules where rule.tools != nil {
+            // Rules with a wildcard at their end cover it themselves.
+            let sibling = rule.path.description + "/"
+            if rule.path.isExact, let other = rules.firstIndex(where: { $0.1.takesEveryCall(at: sibling) }) {
                 let advice =
                     "where a server takes both for the same, any tool can be called; narrow that rule, or add tools to it"
-                own.warning("tools", "rule \(other + 1) allows \(sample)/ without tools: \(advice)")
+                own.warning("tools", "rule \(other + 1) allows \(sibling) without tools: \(advice)")
             }
         }
         return rules.map(\.1)
@@ -323,9 +321,4 @@ extension RoutePlan.Allow {
         return tools == nil && (methods.isEmpty || methods.contains("POST"))
             && self.path.matches(bytes.span, bytes.indices)
     }
-}
-
-extension PathPattern {
-    /// A path that fits.
-    fileprivate var sample: String { description.replacing("**", with: "x").replacing("*", with: "x") }
 }

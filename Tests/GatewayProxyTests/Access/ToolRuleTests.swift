@@ -105,7 +105,7 @@ struct ToolRuleTests {
         let quiet = try #require(try Self.judge(#"{"method":"tools/call","params":{"name":"delete"}}"#))
         #expect(quiet.status == 400 && quiet.rpc?.body.contains("\"id\":null") == true)
         let nameless = try #require(try Self.judge(#"{"id":1,"method":"tools/call"}"#))
-        #expect(nameless.kind == .requestRefused && nameless.rpc?.body.contains("-32602") == true)
+        #expect(nameless.kind == .routeForbidden && nameless.rpc?.body.contains("-32602") == true)
     }
 
     @Test func aBatchPassesOrFailsAsAWhole() throws {
@@ -225,6 +225,27 @@ struct ToolRuleTests {
     func otherFieldsAreRefused(_ fields: String, _ status: Int) throws {
         let problem = try #require(try Self.judge("not read", fields, by: Self.trusting))
         #expect(problem.status == status && problem.rpc?.body.contains("\"id\":null") == true)
+    }
+
+    // MARK: Other rules of the route
+
+    /// Whatever comes first, and however the path is written.
+    @Test(arguments: ["/tools/a/mcp", "/tools/a%2Fmcp"], [0, 1])
+    func aWiderRuleLiftsNoTools(_ path: String, _ place: Int) throws {
+        let exact = try #require(PathPattern("/a/mcp"))
+        var allow = [RoutePlan.Allow(methods: [], path: .all)]
+        allow.insert(RoutePlan.Allow(methods: ["POST"], path: exact, tools: Self.trusting), at: place)
+        let fixture = AuthorizerFixture([AuthorizerFixture.route("tools", allow: allow)])
+        let fields = "\(Self.version)Mcp-Method: tools/call\r\nMcp-Name: "
+        func refusal(_ line: String, _ fields: String) -> GatewayProblem? {
+            fixture.refusal("\(line) HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\(fields)\r\n")?.problem
+        }
+        #expect(refusal("POST \(path)", "\(fields)delete\r\n") != nil)
+        #expect(refusal("PUT \(path)", "\(fields)delete\r\n") != nil)
+        #expect(refusal("POST /tools/a/mcp", "\(fields)search\r\n") == nil)
+        #expect(refusal("POST /tools/a/other", "\(fields)delete\r\n") == nil)
+        let upgrade = "GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+        #expect(fixture.refusal(upgrade) != nil)
     }
 
     // MARK: Reload
