@@ -1,4 +1,5 @@
 import GatewayHTTP
+import GatewayTesting
 import Synchronization
 import Testing
 

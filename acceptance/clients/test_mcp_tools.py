@@ -15,7 +15,7 @@ from harness.origin import response
 
 PATH = f"import sys; sys.path.insert(0, {str(PACKAGES)!r})\n"
 
-#: Says each call of a tool on its standard output.
+#: Writes each call of a tool to its standard output.
 SERVER = (
     PATH
     + """
@@ -24,17 +24,17 @@ server = MCPServer("notes")
 
 @server.tool()
 def search(text: str) -> str:
-    print("search", flush=True)
+    print("called search", flush=True)
     return f"found {text}"
 
 @server.tool()
 def read_note(number: int) -> str:
-    print("read_note", flush=True)
+    print("called read_note", flush=True)
     return f"note {number}"
 
 @server.tool()
 def delete_note(number: int) -> str:
-    print("delete_note", flush=True)
+    print("called delete_note", flush=True)
     return f"deleted {number}"
 
 @server.prompt()
@@ -97,7 +97,12 @@ class Notes:
 
     def follow(self):
         for line in self.process.stdout:
-            self.called.append(line.strip())
+            # Its web server writes a line for each request, too.
+            if line.startswith("called "):
+                self.called.append(line.split()[1])
+
+    def expect(self, *called):
+        processes.wait_until(lambda: self.called == list(called), 5, lambda: f"{called}, not {self.called}")
 
     def stop(self):
         self.process.kill()
@@ -135,7 +140,7 @@ def test_a_session_has_the_tools_that_the_rule_names(start_gateway, notes, mode)
     assert (found, note, said["prompt"]) == ("found x", "note 2", "Summarize."), said
     code, message = refused
     assert code == -32602 and 'does not allow the tool "delete_note"' in message, "the agent reads why, and the session goes on"
-    assert notes.called == ["search", "read_note"]
+    notes.expect("search", "read_note")
     [explanation] = explanations(gateway)
     assert 'The route notes does not allow the tool "delete_note"' in explanation
 
@@ -175,7 +180,7 @@ def test_by_fields_alone(start_gateway, notes):
     }
     lie = requests.post(gateway.url + "/notes/mcp", json=body, headers=fields, timeout=20)
     assert lie.status_code == 400 and lie.json()["error"]["code"] == -32020
-    assert notes.called == ["search"]
+    notes.expect("search")
     del fields["MCP-Protocol-Version"]
     old = requests.post(gateway.url + "/notes/mcp", json=body, headers=fields, timeout=20)
     assert old.status_code == 400 and "2026-07-28" in old.json()["error"]["message"]
