@@ -193,7 +193,8 @@ enum HTTPConventions {
     /// What a client did wrong is no error of the server's. A response that the gateway cut is one.
     fileprivate static func isServerError(_ status: Int, _ problem: ProblemKind?) -> Bool {
         let status = status == 0 ? problem?.status ?? 0 : status
-        return status >= 500 || problem != nil && status < 400
+        // A call that a rule refuses gets its answer with 200 (``RPCRefusal``).
+        return status >= 500 || problem != nil && problem != .routeForbidden && status < 400
     }
 
     /// A status from 400 on is a failure for the sender of the request.

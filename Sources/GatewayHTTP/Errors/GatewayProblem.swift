@@ -21,6 +21,12 @@ package struct GatewayProblem: Error, Hashable, Sendable {
     /// Who failed, as `Proxy-Status` names it, where that is not the route's upstream: the token endpoint.
     package var nextHop: String?
 
+    /// The answer to a call of JSON-RPC; nil for `application/problem+json`. It has no names from the configuration.
+    package var rpc: RPCRefusal?
+
+    /// The status of the answer.
+    package var status: Int { rpc?.status ?? kind.status }
+
     /// What happened in a few words: that of the kind, unless more is known.
     package var title: String {
         let wasConnected = kind == .upstreamUnreachable && hopError == .connectionTerminated
@@ -89,13 +95,15 @@ extension GatewayProblem {
     /// The detail is the one of the kind, and there is no command and no next hop. What the authority answered is left out,
     /// too.
     package var withoutNames: GatewayProblem {
-        GatewayProblem(
+        var problem = GatewayProblem(
             kind,
             kind.detailForStrangers ?? detail,
             cause: kind.concernsClientToken ? cause : nil,
             retryAfter: retryAfter,
             hopError: hopError
         )
+        problem.rpc = rpc
+        return problem
     }
 }
 

@@ -85,7 +85,7 @@ package struct ProblemAnswer: Hashable, Sendable {
         let problem = disclosesNames ? problem : problem.withoutNames
         let body =
             form.isGRPC ? "" : Self.document(problem, requestID: requestID, names, in: form)
-        var fields = form.isGRPC ? GRPCStatus.fields(of: problem) : Self.fields(of: body, isText: form.prefersText)
+        var fields = form.isGRPC ? GRPCStatus.fields(of: problem) : Self.fields(of: body, problem, in: form)
         if let requestIDHeader { fields.append(Field(name: requestIDHeader, value: requestID)) }
         if sendsProxyStatus {
             let upstream = problem.kind.concernsUpstream ? names.upstream : nil
@@ -96,15 +96,16 @@ package struct ProblemAnswer: Hashable, Sendable {
         if let retryAfter = problem.retryAfter {
             fields.append(Field(name: "Retry-After", value: String(retryAfter.secondsRoundedUp)))
         }
-        status = form.isGRPC ? 200 : form.status ?? problem.kind.status
+        status = form.isGRPC ? 200 : form.status ?? problem.status
         reasonPhrase = form.explainsInReasonPhrase ? Self.phrase(problem.detail) : nil
         self.fields = fields
         self.body = form.omitsBody ? [] : Array(body.utf8)
     }
 
-    private static func fields(of body: String, isText: Bool) -> [Field] {
-        [
-            Field(name: "Content-Type", value: isText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType),
+    private static func fields(of body: String, _ problem: GatewayProblem, in form: Form) -> [Field] {
+        let type = form.prefersText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType
+        return [
+            Field(name: "Content-Type", value: problem.rpc == nil ? type : "application/json"),
             Field(name: "Content-Length", value: String(body.utf8.count)),
             Field(name: "Cache-Control", value: "no-store"),
         ]
@@ -143,6 +144,7 @@ package struct ProblemAnswer: Hashable, Sendable {
         _ names: Names,
         in form: Form
     ) -> String {
+        if let rpc = problem.rpc { return rpc.body }
         guard !form.prefersText else { return ProblemDocument.text(problem, requestID: requestID) }
         return ProblemDocument.json(
             problem,

@@ -87,7 +87,7 @@ extension ProblemKind {
             )
         case .routeForbidden:
             ErrorAdvice(
-                "The route is for other clients, or its allow list does not permit this method and path.",
+                "The route is for other clients, or its allow list does not permit this method, path or MCP tool.",
                 .operator,
                 "Compare the request with clients and allow of the route.",
                 "authgateway explain URL --client CLIENT"

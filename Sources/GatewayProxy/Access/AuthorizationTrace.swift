@@ -24,6 +24,7 @@ package struct AuthorizationTrace: Sendable {
         case allowedByRule(number: Int)
         case notAllowed
         case methodOverrideRefused
+        case toolRefused
         case authorityEndpointRefused
         case connectionAuthRefused
         case loopRefused

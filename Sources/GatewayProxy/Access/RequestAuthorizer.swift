@@ -588,6 +588,16 @@ extension RequestAuthorizer {
         return GatewayProblem(.routeForbidden, "The route \(gate.name) does not allow this method and Destination.")
     }
 
+    /// The rule that has to see the body of an admitted request before it is sent; nil if none has to.
+    func ruleForBody(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match
+    ) -> ToolRule? {
+        if case .unrouted = match { return nil }
+        return gates[match.route].ruleForBody(match, head, bytes)
+    }
+
     /// What a signer needs before the request can be sent. A request that reads another path than its own is refused unless the
     /// client may get that, too.
     func demand(

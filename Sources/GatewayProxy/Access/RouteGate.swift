@@ -23,6 +23,8 @@ final class RouteGate: Sendable {
     private let allow: [RoutePlan.Allow]
     /// The usual methods that each rule of ``allow`` takes, a bit for each: most requests need no comparison of texts.
     private let usualMethods: [UInt8]
+    /// Some rule of ``allow`` names tools.
+    private let namesTools: Bool
     let strictness: CanonicalPath.Strictness
     /// The endpoints of its credential that are reached through it.
     private let endpoints: [AuthorityEndpoint]
@@ -50,6 +52,7 @@ final class RouteGate: Sendable {
         usualMethods = route.allow.map { rule in
             UsualMethod.allCases.reduce(0) { $0 | (rule.takes($1.name) ? $1.rawValue : 0) }
         }
+        namesTools = route.allow.contains { $0.tools != nil }
         endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
         refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth
@@ -96,6 +99,12 @@ final class RouteGate: Sendable {
                 return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.\(hint)")
             }
             trace?.add(.allowedByRule(number: rule + 1))
+            if namesTools, let tools = ruleWithTools(rule, bytes, path),
+                let problem = allow[tools].tools?.refusal(ofHead: head, bytes, route: name)
+            {
+                trace?.add(.toolRefused)
+                return problem
+            }
         }
         if allow.isEmpty, let endpoint = endpoints.first, let field = MethodOverride.pathField(in: head, bytes) {
             trace?.add(.methodOverrideRefused)
@@ -108,6 +117,35 @@ final class RouteGate: Sendable {
             guard rule(for: path, head, bytes, onlyExactly: true) == nil else { return nil }
             trace?.add(.authorityEndpointRefused)
             return forbidden(endpoint)
+        }
+        return nil
+    }
+
+    /// The rule that has to see the body of an admitted request; nil if none has to.
+    func ruleForBody(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> ToolRule? {
+        guard namesTools, ToolRule.mayCall(head, bytes),
+            let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
+            let number = ruleWithTools(number, bytes, head.forwardedPath(match, without: prefix)),
+            let tools = allow[number].tools, tools.source == .body
+        else { return nil }
+        return tools
+    }
+
+    /// The rule that is asked about calls on a path: the one that allows the request, or else another one with tools for the path. So
+    /// a wider rule lifts none, such as one for all paths and GET.
+    private func ruleWithTools(
+        _ number: Int,
+        _ bytes: borrowing Span<UInt8>,
+        _ path: Range<Int>,
+        decodings: Int = 0
+    ) -> Int? {
+        if allow[number].tools != nil { return number }
+        for other in allow.indices where allow[other].tools != nil {
+            if allow[other].takes(bytes, path, decodings: decodings) { return other }
         }
         return nil
     }
@@ -155,7 +193,10 @@ final class RouteGate: Sendable {
         let first = allow.firstIndex { rule in
             rule.takes(method) && rule.takes(reading.path.span, read, decodings: reading.decodings)
         }
-        return first != nil && first == rule(for: path, head, bytes)
+        guard let first, first == rule(for: path, head, bytes) else { return false }
+        return !namesTools
+            || ruleWithTools(first, reading.path.span, read, decodings: reading.decodings)
+                == ruleWithTools(first, bytes, path)
     }
 
     /// Whether the reading is no endpoint but one that the path as it was sent is, too.

@@ -11,7 +11,7 @@ import GatewayTokens
 ///          └── replaying ◀───────────────┴── rejected ───┘
 ///                                        └── 101 ──▶ tunnelling ──▶ done
 ///
-/// A request is collected if its signature covers the whole body.
+/// A request is collected if its signature covers the whole body, or if a rule has to read the calls in it.
 ///
 /// The driver reports an event, and carries out the step that is returned before it reports the next one. Once an exchange is done,
 /// it answers every event with ``ExchangeStep/nothing``.
@@ -19,7 +19,7 @@ package struct Exchange: ~Copyable, Sendable {
     package enum Phase: Hashable, Sendable {
         /// Waiting for a credential.
         case authorizing
-        /// The body is kept until it is complete, because the credential signs all of it.
+        /// The body is kept until it is complete, because the credential signs all of it, or a rule reads the calls in it.
         case collecting
         /// Waiting for a connection to the upstream.
         case connecting

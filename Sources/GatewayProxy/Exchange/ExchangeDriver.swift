@@ -218,7 +218,9 @@ final class ExchangeDriver {
     var namesKeptFromUpstream: [[UInt8]] {
         let forwarded = compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
         let overrides = compiled.plan.allow.isEmpty && compiled.plan.endpoints.isEmpty ? [] : MethodOverride.fieldNames
-        return route.requestFields.ownedNames + forwarded + overrides
+        let calls =
+            compiled.plan.allow.contains { $0.tools != nil } ? [ToolRule.methodField, ToolRule.nameField] : []
+        return route.requestFields.ownedNames + forwarded + overrides + calls
     }
 
     /// Lower-case names of fields that are not allowed in the response's trailers.
@@ -357,28 +359,56 @@ final class ExchangeDriver {
         isAuthorized = true
         reached(.credential)
         if let problem = refusalOfHead() { return end(with: .requestInvalid, problem) }
-        guard !route.isSigned else { return connectSigned() }
+        guard !route.mayCollect else { return connectCollecting() }
         guard case .connect(let isFresh) = rules.handle(.authorized) else { return }
         connect(isFresh: isFresh)
     }
 
-    /// Asks the signer what it needs before the request can be sent.
-    private func connectSigned() {
-        switch signingDemand() {
-        case .refused(let problem): end(with: .requestInvalid, problem)
-        case .head: if case .connect(let isFresh) = rules.handle(.authorized) { connect(isFresh: isFresh) }
-        case .wholeBody:
-            if case .length(let length) = request.decoder.head.framing, length > configuration.limits.replayBodyBytes {
-                return end(with: .requestInvalid, configuration.limits.unsignableBody)
-            }
-            switch rules.handle(.bodyAwaited) {
-            case .connect(let isFresh): connect(isFresh: isFresh)
-            case .collect(let invites):
-                followDeadline()
-                if invites, !client.hasUnreadContent { client.sendContinue() }
-            default: break
-            }
+    /// Asks the signer, and the rule for calls, what they need before the request can be sent.
+    private func connectCollecting() {
+        let demand = signingDemand()
+        if case .refused(let problem) = demand { return end(with: .requestInvalid, problem) }
+        guard demand == .wholeBody || ruleForBody != nil else {
+            if case .connect(let isFresh) = rules.handle(.authorized) { connect(isFresh: isFresh) }
+            return
         }
+        if case .length(let length) = request.decoder.head.framing, length > configuration.limits.replayBodyBytes {
+            return end(with: .requestInvalid, uncollectableBody)
+        }
+        switch rules.handle(.bodyAwaited) {
+        case .connect(let isFresh): connectCollected(isFresh: isFresh)
+        case .collect(let invites):
+            followDeadline()
+            if invites, !client.hasUnreadContent { client.sendContinue() }
+        default: break
+        }
+    }
+
+    /// Sends a request whose body is complete in memory, unless it has a call that its rule does not allow.
+    private func connectCollected(isFresh: Bool) {
+        if let problem = refusalOfCalls() { return end(with: .requestInvalid, problem) }
+        connect(isFresh: isFresh)
+    }
+
+    /// The rule that has to see the body before the request is sent; nil if none has to.
+    var ruleForBody: ToolRule? {
+        let bytes = request.bytes
+        return shared.authorizer.ruleForBody(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
+    }
+
+    private func refusalOfCalls() -> GatewayProblem? {
+        guard let rule = ruleForBody else { return nil }
+        let (bytes, body) = (request.bytes, content.held ?? ByteBuffer())
+        return rule.refusal(
+            ofBody: body.readableBytesUInt8Span,
+            request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            route: compiled.plan.name
+        )
+    }
+
+    private var uncollectableBody: GatewayProblem {
+        configuration.limits.uncollectableBody(readsCalls: ruleForBody != nil)
     }
 
     private func signingDemand() -> SigningDemand {
@@ -761,8 +791,8 @@ final class ExchangeDriver {
         case .sendContent(let isHeld): return isHeld
         case .keepContent: return true
         case .respond(let reason):
-            // The body does not fit, and it is signed as a whole.
-            end(by: .respond(reason), configuration.limits.unsignableBody)
+            // The body does not fit, and all of it is needed.
+            end(by: .respond(reason), uncollectableBody)
             return nil
         default: return nil
         }
@@ -772,7 +802,7 @@ final class ExchangeDriver {
         // The body was collected. The credential may have been withdrawn meanwhile.
         if case .connecting = rules.phase {
             let now = shared.clock.monotonic()
-            guard let credential, !credential.isOffered(at: now) else { return connect(isFresh: false) }
+            guard let credential, !credential.isOffered(at: now) else { return connectCollected(isFresh: false) }
             let step = rules.handle(.withdrawn)
             return step == .reauthorize ? reauthorize(at: now) : end(by: step)
         }
@@ -1278,7 +1308,7 @@ final class ExchangeDriver {
             behindEnd: rules.requestIsComplete,
             untaken: (hasUpstreamContent ? upstream?.heldBytes ?? 0 : 0) + content.unsignedBytes,
             copy: content.heldBytes,
-            isCollected: route.isSigned && upstream == nil
+            isCollected: route.mayCollect && upstream == nil
         )
     }
 
@@ -1575,7 +1605,7 @@ final class ExchangeDriver {
 
     private func respond(with problem: GatewayProblem) {
         noteFailure(problem)
-        record.status = problem.kind.status
+        record.status = problem.status
         leaveUpstream(isCut: false)
         report()
         let subject = ProblemSubject(

@@ -9,13 +9,16 @@ extension Limits {
         return GatewayProblem(.contentTooLarge, "The request was refused: body too long (\(limit)).")
     }
 
-    /// The signature covers the whole body, which is too long to be collected.
-    package var unsignableBody: GatewayProblem {
+    /// The whole body is needed before the request is sent, and it is too long to be collected.
+    ///
+    /// - Parameter readsCalls: Whether a rule reads the calls in it; otherwise the signature covers all of it.
+    package func uncollectableBody(readsCalls: Bool) -> GatewayProblem {
         let limit = "limits.replay_body_bytes: \(ConfigUnits.text(bytes: replayBodyBytes))"
-        return GatewayProblem(
-            .contentTooLarge,
-            "The body is too long: the signature covers all of it, so the gateway has to keep it (\(limit))."
-        )
+        let reason =
+            readsCalls
+            ? "the gateway has to read the call in it before it sends anything"
+            : "the signature covers all of it, so the gateway has to keep it"
+        return GatewayProblem(.contentTooLarge, "The body is too long: \(reason) (\(limit)).")
     }
 }
 

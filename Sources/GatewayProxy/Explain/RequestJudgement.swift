@@ -246,7 +246,7 @@ extension Explanation.CredentialState {
 
 extension Explanation.Refusal {
     fileprivate init(_ problem: GatewayProblem, disclosesNames: Bool) {
-        status = problem.kind.status
+        status = problem.status
         code = problem.kind.rawValue
         detail = ShownText.clean(problem.detail, limit: 600)
         let told = disclosesNames ? problem.detail : problem.withoutNames.detail
@@ -361,10 +361,13 @@ private struct ExplanationSteps {
         case .pathRefused: add("path", detail, passes: false)
         case .allowedByRule(let number):
             let rules = judgement.route?.allow ?? []
-            let rule = rules.indices.contains(number - 1) ? rules[number - 1].description : ""
-            add("allow", "rule \(number) of \(rules.count) allows it: \(rule)")
+            let rule = rules.indices.contains(number - 1) ? rules[number - 1] : nil
+            add("allow", "rule \(number) of \(rules.count) allows it: \(rule?.description ?? "")")
+            if rule?.tools?.source == .body {
+                add("tools", "the calls in the body are checked once it has been received")
+            }
         case .notAllowed: addMisses()
-        case .methodOverrideRefused, .authorityEndpointRefused, .connectionAuthRefused:
+        case .methodOverrideRefused, .toolRefused, .authorityEndpointRefused, .connectionAuthRefused:
             add("allow", detail, passes: false)
         case .loopRefused: add("loop", detail, passes: false)
         case .subjectNamed(let subject): add("subject", "the request names \(subject)")

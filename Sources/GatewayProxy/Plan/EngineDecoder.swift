@@ -180,6 +180,12 @@ package enum EngineDecoder {
         if let plan, !elements.isEmpty, let obstacle = obstacle(plan.credential.map { credentials[$0] }) {
             fields.error("authz", obstacle)
         }
+        if let plan, !elements.isEmpty, plan.allow.contains(where: { $0.tools?.source == .body }) {
+            fields.error(
+                "authz",
+                "an engine sends the gateway no bodies, which a rule with tools has to read; send these requests through a proxy listener"
+            )
+        }
         return names
     }
 

@@ -148,21 +148,46 @@ package enum RouteDecoder {
             .means("The methods of this rule.")
         $0("path", example: "/files/*/content")
             .means("The paths of this rule. * stands for one segment, ** at the end for any number.")
+        $0("tools", default: "not checked", example: "[search, \"read_*\"]")
+            .means(
+                "The MCP tools that may be called on these paths; a * at the end matches any rest. Other calls get a JSON-RPC error. "
+                    + "[] allows none."
+            )
+        $0("mcp_methods", default: "[]", example: "[prompts/get, \"resources/*\"]")
+            .means(
+                "With tools: MCP methods that pass beside tools/call, the handshake, ping, lists, notifications and responses."
+            )
+        $0("tools_from", default: "body", example: "header")
+            .means(
+                "Where the tool is read. body: the gateway collects the body (limits.replay_body_bytes) and compares it with Mcp-Method "
+                    + "and Mcp-Name. header: only these fields; the body streams, and the gateway trusts the server to compare."
+            )
     }
 
     private static func allow(_ fields: ConfigFields) -> [RoutePlan.Allow] {
         fields.refuseNothing(behind: "allow", hint: "to allow everything")
         guard let elements = fields.elements("allow") else { return [] }
         if elements.isEmpty { fields.error("allow", "allows nothing; remove it to allow everything") }
-        return elements.compactMap { node, path in
+        let rules = elements.compactMap { node, path in
             ConfigFields(node, path: path, context: fields.context, example: fields.example(of: "allow"))
-                .flatMap(rule)
+                .flatMap { own in rule(own).map { (own, $0) } }
         }
+        for (own, rule) in rules where rule.tools != nil {
+            // Rules with a wildcard at their end cover it themselves.
+            let sibling = rule.path.description + "/"
+            if rule.path.isExact, let other = rules.firstIndex(where: { $0.1.takesEveryCall(at: sibling) }) {
+                let advice =
+                    "where a server takes both for the same, any tool can be called; narrow that rule, or add tools to it"
+                own.warning("tools", "rule \(other + 1) allows \(sibling) without tools: \(advice)")
+            }
+        }
+        return rules.map(\.1)
     }
 
     private static func rule(_ fields: ConfigFields) -> RoutePlan.Allow? {
         fields.explain(ruleKeys)
         let methods = methods(fields)
+        let tools = tools(fields)
         defer { fields.refuseUnknownKeys() }
         guard fields.has("path") else {
             fields.missing("path")
@@ -173,7 +198,36 @@ package enum RouteDecoder {
             fields.error("path", "expected a pattern such as /files/*/content or /files/**")
             return nil
         }
-        return RoutePlan.Allow(methods: methods, path: pattern)
+        return RoutePlan.Allow(methods: methods, path: pattern, tools: tools)
+    }
+
+    private static func tools(_ fields: ConfigFields) -> ToolRule? {
+        fields.refuseNothing(behind: "tools", hint: "to check no calls")
+        let tools = names("tools", fields)
+        let methods = names("mcp_methods", fields)
+        let source = fields.choice("tools_from", of: ToolRule.Source.self)
+        guard fields.has("tools") else {
+            for key in ["mcp_methods", "tools_from"] where fields.has(key) {
+                fields.error(key, "needs tools beside it; \"tools: []\" allows no tool")
+            }
+            return nil
+        }
+        if source == .header {
+            fields.warning(
+                "tools_from",
+                "the gateway trusts Mcp-Method and Mcp-Name and does not read the body; a server that does not compare them can be made"
+                    + " to run any tool"
+            )
+        }
+        return ToolRule(tools: tools, methods: methods, source: source ?? .body)
+    }
+
+    private static func names(_ key: String, _ fields: ConfigFields) -> [ToolRule.NamePattern] {
+        (fields.strings(key) ?? []).compactMap { text in
+            if let pattern = ToolRule.NamePattern(text) { return pattern }
+            fields.error(key, "\"\(text)\": only the last character may be a *")
+            return nil
+        }
     }
 
     private static func methods(_ fields: ConfigFields) -> [String] {
@@ -257,5 +311,14 @@ package enum RouteDecoder {
             return nil
         }
         return pointer
+    }
+}
+
+extension RoutePlan.Allow {
+    /// Whether a POST to the path passes without a look at what it calls.
+    fileprivate func takesEveryCall(at path: String) -> Bool {
+        let bytes = Array(path.utf8)
+        return tools == nil && (methods.isEmpty || methods.contains("POST"))
+            && self.path.matches(bytes.span, bytes.indices)
     }
 }

@@ -43,15 +43,19 @@ package struct RoutePlan: Hashable, Sendable {
         /// Upper case; empty means every method.
         package var methods: [String]
         package var path: PathPattern
+        /// The calls of MCP that the rule takes; nil does not look at them.
+        package var tools: ToolRule?
 
-        package init(methods: [String], path: PathPattern) {
+        package init(methods: [String], path: PathPattern, tools: ToolRule? = nil) {
             self.methods = methods
             self.path = path
+            self.tools = tools
         }
 
-        /// `GET, POST /2.0/**`
+        /// `GET, POST /2.0/**`, or `any method /mcp, tools search, read_*`
         package var description: String {
             (methods.isEmpty ? "any method" : methods.joined(separator: ", ")) + " \(path)"
+                + (tools.map { ", \($0.description)" } ?? "")
         }
     }
 
@@ -258,9 +262,12 @@ extension RoutePlan {
             default: "everything",
             example: "- {methods: [GET, HEAD], path: /**}\n- {methods: [POST], path: /files/*/content}"
         )
-        .covers { [$0.allow.map(\.methods), $0.allow.map(\.path.description)] }
+        .covers {
+            let rules: [any CanonicalValue] = [$0.allow.map(\.methods), $0.allow.map(\.path.description)]
+            return $0.allow.contains { $0.tools != nil } ? rules + [$0.allow.map { $0.tools?.description }] : rules
+        }
         .shows("allow", texts: Allow.texts) { $0.allow.isEmpty ? nil : .list($0.allow.map(\.shown)) }
-        .means("The only methods and paths that may be requested. Any other request gets 403.")
+        .means("The only methods, paths and MCP tools that may be requested. Any other request gets 403.")
         // It only says which upstreams are accepted.
         $0("allow_plaintext", default: "false", example: "true")
             .covers { _ in [] }
@@ -317,7 +324,13 @@ extension RoutePlan.Headers {
 /// What the plan shows of `allow`.
 extension RoutePlan.Allow {
     fileprivate var shown: ShownValue {
-        .mapping(["methods": .texts(methods), "path": .text(path.description)])
+        var shown: [String: ShownValue] = ["methods": .texts(methods), "path": .text(path.description)]
+        if let tools {
+            shown["tools"] = .texts(tools.tools.map(\.text))
+            shown["mcp_methods"] = .texts(tools.methods.map(\.text))
+            shown["tools_from"] = .text(tools.source.rawValue)
+        }
+        return .mapping(shown)
     }
 
     /// A line for each rule, made from what ``shown`` returned.
@@ -326,8 +339,20 @@ extension RoutePlan.Allow {
         return rules.map { rule in
             guard case .mapping(let values) = rule, case .list(let methods)? = values["methods"] else { return "" }
             let names = methods.isEmpty ? "any method" : methods.map(\.text).joined(separator: ", ")
-            return "\(names) \(values["path"]?.text ?? "")"
+            return "\(names) \(values["path"]?.text ?? "")" + calls(values)
         }
+    }
+
+    /// What ``ToolRule/description`` says, made from what ``shown`` returned.
+    private static func calls(_ values: [String: ShownValue]) -> String {
+        func texts(_ key: String) -> String {
+            guard case .list(let names)? = values[key] else { return "" }
+            return names.map(\.text).joined(separator: ", ")
+        }
+        guard values["tools_from"] != nil else { return "" }
+        let (tools, methods) = (texts("tools"), texts("mcp_methods"))
+        return (tools.isEmpty ? ", no tools" : ", tools \(tools)") + (methods.isEmpty ? "" : ", mcp_methods \(methods)")
+            + (values["tools_from"]?.text == ToolRule.Source.header.rawValue ? ", tools_from header" : "")
     }
 }
 

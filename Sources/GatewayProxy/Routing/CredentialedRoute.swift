@@ -34,6 +34,8 @@ final class CredentialedRoute {
     let isBare: Bool
     /// ``credential`` signs each request.
     let isSigned: Bool
+    /// Some request is collected before it is sent: for a signature, or for a rule that reads calls (``ToolRule``).
+    let mayCollect: Bool
     /// A rule of the route (`rejected_when`) or the signer of ``credential`` recognizes rejections besides a 401.
     let judgesResponses: Bool
     /// Each client connection has its own upstream connection.
@@ -79,6 +81,7 @@ final class CredentialedRoute {
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
         isSigned = credential?.signer != nil
+        mayCollect = credential?.signer != nil || route.plan.allow.contains { $0.tools?.source == .body }
         judgesResponses = credential != nil && (route.policy.rejectedWhen != nil || credential?.signer?.judge != nil)
         usesPrivateConnection = route.plan.allowsConnectionAuth
         addsForwarded = route.forwarded.addsOurs

@@ -63,7 +63,15 @@ final class ReloadInProgress {
             let parent = exchange.shared.parent(ofUnrouted: server.plainOrigin)?.plan
             return parent == nil || parent == new.parent(ofUnrouted: server.plainOrigin)?.plan ? .admitted : .other
         case .admitted(let admitted):
-            return exchange.goes(by: new.routes[admitted.match.route], as: admitted.client) ? .admitted : .other
+            guard exchange.goes(by: new.routes[admitted.match.route], as: admitted.client) else { return .other }
+            let bytes = request.bytes
+            let rule = new.authorizer.ruleForBody(
+                of: request.decoder.head,
+                bytes.readableBytesUInt8Span,
+                admitted.match
+            )
+            // What the request calls is no longer known, or not yet.
+            return rule?.takesAll(of: exchange.ruleForBody) ?? true ? .admitted : .refused
         }
     }
 }

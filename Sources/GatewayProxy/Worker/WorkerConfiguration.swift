@@ -129,7 +129,7 @@ final class WorkerConfiguration {
         var record = record(of: request, id: id, isTLS: isTLS)
         record.route = route?.number
         record.client = refusal?.client
-        record.status = isReset ? 0 : problem.kind.status
+        record.status = isReset ? 0 : problem.status
         record.problem = problem.kind
         let bytes = request.bytes
         let place =

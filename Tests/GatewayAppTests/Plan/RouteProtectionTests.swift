@@ -46,6 +46,51 @@ struct RouteProtectionTests {
         #expect(report("auth: none, cookies: remove").contains("routes.app.cookies: expected one of drop, pass"))
     }
 
+    // MARK: Tools
+
+    @Test(arguments: [
+        ("tools: [search, \"read_*\"]", "any method /mcp, tools search, read_*"),
+        ("tools: []", "any method /mcp, no tools"),
+        (
+            "methods: [POST], tools: [a], mcp_methods: [prompts/get], tools_from: header",
+            "POST /mcp, tools a, mcp_methods prompts/get, tools_from header"
+        ),
+    ])
+    func aRuleNamesTools(_ keys: String, _ description: String) throws {
+        let (plan, shown) = try route("auth: none, allow: [{path: /mcp, \(keys)}]")
+        #expect(plan.allow.map(\.description) == [description])
+        #expect(shown.text().contains(description))
+        #expect(shown.json().contains("\"tools_from\" : \"\(keys.contains("header") ? "header" : "body")\""))
+    }
+
+    @Test(arguments: [
+        ("{path: /mcp, tools: [a*b]}", "routes.app.allow[0].tools: \"a*b\": only the last character may be a *"),
+        ("{path: /mcp, tools: }", "\"tools\" has no value; remove it to check no calls"),
+        ("{path: /mcp, tools_from: body}", "needs tools beside it"),
+        ("{path: /mcp, mcp_methods: [a]}", "needs tools beside it"),
+        ("{path: /mcp, tools: [a], tools_from: headers}", "expected one of body, header"),
+    ])
+    func aRuleForToolsThatCannotBeReadIsRefused(_ rules: String, _ message: String) {
+        #expect(report("auth: none, allow: [\(rules)]").contains(message))
+    }
+
+    @Test func trustInFieldsIsWarnedOf() {
+        let rule = "allow: [{path: /mcp, tools: [a], tools_from: header}]"
+        let outcome = outcome("version: 1\nroutes:\n  app: {upstream: https://app.example.com, auth: none, \(rule)}\n")
+        #expect(outcome.plan != nil)
+        #expect(
+            outcome.report(consequence: "refused").contains("trusts Mcp-Method and Mcp-Name and does not read the body")
+        )
+    }
+
+    @Test func aPathThatAServerMayTakeForTheSameIsWarnedOf() throws {
+        let report = outcome(
+            "version: 1\nroutes:\n  app: {upstream: https://app.example.com, auth: none, allow: [{path: /mcp, tools: [a]}, {path: /**}]}\n"
+        )
+        #expect(report.plan != nil)
+        #expect(report.report(consequence: "refused").contains("rule 2 allows /mcp/ without tools"))
+    }
+
     // MARK: The user to act for
 
     private static let box = "auth: {strategy: box_developer_token, token: {env: TOKEN}}"

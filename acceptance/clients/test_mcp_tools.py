@@ -1,0 +1,247 @@
+"""The MCP SDK's own client and server, with a gateway between them whose rule names the tools that may be called."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+import requests
+from harness import processes
+from harness.configs import BEARER, CANARY
+from harness.events import wait_for_events
+from harness.https_clients import PACKAGES
+from harness.origin import response
+
+PATH = f"import sys; sys.path.insert(0, {str(PACKAGES)!r})\n"
+
+#: Writes each call of a tool to its standard output.
+SERVER = (
+    PATH
+    + """
+from mcp.server import MCPServer
+server = MCPServer("notes")
+
+@server.tool()
+def search(text: str) -> str:
+    print("called search", flush=True)
+    return f"found {text}"
+
+@server.tool()
+def read_note(number: int) -> str:
+    print("called read_note", flush=True)
+    return f"note {number}"
+
+@server.tool()
+def delete_note(number: int) -> str:
+    print("called delete_note", flush=True)
+    return f"deleted {number}"
+
+@server.prompt()
+def summary() -> str:
+    return "Summarize."
+
+server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]), json_response=sys.argv[2] == "json")
+"""
+)
+
+CLIENT = (
+    PATH
+    + """
+import asyncio, json
+from mcp import Client, MCPError
+url, mode, calls = sys.argv[1:]
+
+async def said(call):
+    try:
+        return await call
+    except MCPError as error:
+        return [error.error.code, error.error.message]
+
+async def text(client, name, arguments):
+    return (await client.call_tool(name, arguments)).content[0].text
+
+async def prompt(client):
+    return (await client.get_prompt("summary")).messages[0].content.text
+
+async def main():
+    async with Client(url, mode=mode, read_timeout_seconds=20) as client:
+        listed = sorted(tool.name for tool in (await client.list_tools()).tools)
+        calls_said = [await said(text(client, name, arguments)) for name, arguments in json.loads(calls)]
+        print(json.dumps({"tools": listed, "calls": calls_said, "prompt": await said(prompt(client))}))
+
+asyncio.run(main())
+"""
+)
+
+CALLS = [["search", {"text": "x"}], ["delete_note", {"number": 1}], ["read_note", {"number": 2}]]
+
+#: The two ways in which the SDK speaks: with the fields of 2026-07-28, and with a handshake before.
+MODES = ["auto", "legacy"]
+
+
+class Notes:
+    def __init__(self, form):
+        self.port = processes.free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.called = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVER, str(self.port), form],
+            env=processes.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        threading.Thread(target=self.follow, daemon=True).start()
+        processes.wait_until(lambda: processes.is_listening(self.port), 30, "the MCP server listens")
+
+    def follow(self):
+        for line in self.process.stdout:
+            # Its web server writes a line for each request, too.
+            if line.startswith("called "):
+                self.called.append(line.split()[1])
+
+    def expect(self, *called):
+        processes.wait_until(lambda: self.called == list(called), 5, lambda: f"{called}, not {self.called}")
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(params=["json", "events"])
+def notes(request):
+    server = Notes(request.param)
+    yield server
+    server.stop()
+
+
+def start(start_gateway, upstream, *rules, **more):
+    route = {"upstream": upstream, "auth": BEARER, "allow": [{"path": "/mcp", **rule} for rule in rules]}
+    return start_gateway({"routes": {"notes": route}, **more})
+
+
+def use(gateway, mode, calls=CALLS):
+    command = [sys.executable, "-c", CLIENT, gateway.url + "/notes/mcp", mode, json.dumps(calls)]
+    done = subprocess.run(command, check=False, env=processes.environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def explanations(gateway, count=1):
+    return [event["detail"]["explanation"] for event in wait_for_events(gateway, "request_failed", count)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_session_has_the_tools_that_the_rule_names(start_gateway, notes, mode):
+    gateway = start(start_gateway, notes.url, {"tools": ["search", "read_*"], "mcp_methods": ["prompts/get"]})
+    said = use(gateway, mode)
+    found, refused, note = said["calls"]
+    assert (found, note, said["prompt"]) == ("found x", "note 2", "Summarize."), said
+    code, message = refused
+    assert code == -32602 and 'does not allow the tool "delete_note"' in message, "the agent reads why, and the session goes on"
+    notes.expect("search", "read_note")
+    [explanation] = explanations(gateway)
+    assert 'The route notes does not allow the tool "delete_note"' in explanation
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_method_that_no_rule_names_is_refused(start_gateway, notes, mode):
+    gateway = start(start_gateway, notes.url, {"tools": []})
+    said = use(gateway, mode)
+    assert said["tools"] == ["delete_note", "read_note", "search"], "lists pass"
+    assert [code for code, _ in said["calls"]] == [-32602] * 3 and notes.called == []
+    assert said["prompt"][0] == -32601 and "prompts/get" in said["prompt"][1]
+
+
+def test_by_fields_alone(start_gateway, notes):
+    """The SDK's client sends them, and its server compares them with the body."""
+    gateway = start(start_gateway, notes.url, {"tools": ["search"], "tools_from": "header"})
+    found, refused, other = use(gateway, "auto")["calls"]
+    assert found == "found x" and refused[0] == other[0] == -32602 and "delete_note" in refused[1]
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "delete_note",
+            "arguments": {"number": 1},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        },
+    }
+    fields = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "search",
+    }
+    lie = requests.post(gateway.url + "/notes/mcp", json=body, headers=fields, timeout=20)
+    assert lie.status_code == 400 and lie.json()["error"]["code"] == -32020
+    notes.expect("search")
+    del fields["MCP-Protocol-Version"]
+    old = requests.post(gateway.url + "/notes/mcp", json=body, headers=fields, timeout=20)
+    assert old.status_code == 400 and "2026-07-28" in old.json()["error"]["message"]
+
+
+def test_what_the_server_would_read_differently_never_reaches_it(start_gateway, make_origin):
+    """An origin that checks nothing: what arrives there would be executed."""
+    origin = make_origin(lambda request: response(200, b"{}"))
+    gateway = start(start_gateway, origin.url, {"tools": ["search"]})
+    call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s"}}'
+    search, delete = call % b"search", call % b"delete_note"
+
+    def post(body, **fields):
+        headers = {"Content-Type": "application/json", **{name.replace("_", "-"): value for name, value in fields.items()}}
+        return requests.post(gateway.url + "/notes/mcp", data=body, headers=headers, timeout=20)
+
+    assert post(search).status_code == 200
+    assert post(search.replace(b"tools/call", rb"tools\u002fcall")).status_code == 200
+    assert origin.requests[-1].value("authorization") == f"Bearer {CANARY}"
+    sent = len(origin.requests)
+    refused = [
+        post(delete),
+        post(delete.replace(b"tools/call", rb"tools\u002fcall")),
+        post(search.replace(b'"name"', b'"name":"delete_note","name"')),
+        post(search.replace(b'"name"', b'"Name":"delete_note","name"')),
+        post(search.replace(b'"method"', b'"Method":"tools/call","method"')),
+        post(search + delete),
+        post(b"[" + search + b"," + delete + b"]"),
+        post(b"[]"),
+        post(b"\xef\xbb\xbf" + search),
+        post(search.decode().encode("utf-16")),
+        post(search, Content_Type="application/json; charset=utf-16"),
+        post(search, Content_Encoding="gzip"),
+        post(search, Mcp_Name="delete_note"),
+        post(search, Mcp_Method="tools/list"),
+        post(b"[" * 100_000),
+        requests.put(gateway.url + "/notes/mcp", data=delete, headers={"Content-Type": "application/json"}, timeout=20),
+        requests.get(gateway.url + "/notes/mcp", headers={"Connection": "upgrade", "Upgrade": "websocket"}, timeout=20),
+        requests.post(gateway.url + "/notes/mcp/", data=search, headers={"Content-Type": "application/json"}, timeout=20),
+    ]
+    assert len(origin.requests) == sent, [request.head for request in origin.requests[sent:]]
+    assert all("error" in answer.text or answer.status_code == 403 for answer in refused), [answer.text for answer in refused]
+    for method in ("GET", "DELETE"):
+        assert requests.request(method, gateway.url + "/notes/mcp", timeout=20).status_code == 200
+
+
+def test_a_body_is_read_within_a_limit(start_gateway, make_origin):
+    origin = make_origin(lambda request: response(200, b"{}"))
+    gateway = start(start_gateway, origin.url, {"tools": ["search"]}, limits={"replay_body_bytes": "1KiB"})
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": {"text": "x" * 2000}}}
+    answer = requests.post(gateway.url + "/notes/mcp", json=body, timeout=20)
+    assert answer.status_code == 413 and "limits.replay_body_bytes" in answer.text
+    assert origin.requests == []
+
+
+def test_check_and_explain_say_what_a_rule_trusts(start_gateway, make_origin):
+    origin = make_origin()
+    gateway = start(start_gateway, origin.url, {"tools": ["search"], "tools_from": "header"})
+    checked = gateway.run("check")
+    assert "the gateway trusts Mcp-Method and Mcp-Name and does not read the body" in checked.stdout + checked.stderr, checked
+    plan = gateway.run("plan")
+    assert "any method /mcp, tools search, tools_from header" in plan.stdout, plan
+    explained = gateway.run("explain", gateway.url + "/notes/mcp")
+    assert "tools search" in explained.stdout, explained
