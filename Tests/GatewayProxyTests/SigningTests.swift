@@ -501,6 +501,8 @@ struct TellingSigner: RequestSigner {
         let sum = Injection.Field(name: "X-Sum", value: Secret(parts.joined(separator: " ")))
         let date = Injection.Field(name: "X-Date", value: Secret("\(request.time.milliseconds / 1000) \(name)"))
         let fieldsOfSignature = judgedStatuses.isEmpty ? [sum] : [sum, date]
-        return .success(RequestSignature(fields: fieldsOfSignature, query: query.map { Array($0.utf8) }, body: self.body))
+        return .success(
+            RequestSignature(fields: fieldsOfSignature, query: query.map { Array($0.utf8) }, body: self.body)
+        )
     }
 }
