@@ -428,7 +428,7 @@ struct RejectedSignatureTests {
 }
 
 /// Replaces the text before each `;` with a letter and a digit. Both follow from how many came before.
-private struct SectionSigner: BodySigner {
+struct SectionSigner: BodySigner {
     private var held: [UInt8] = []
     private var number: UInt8 = 0
 

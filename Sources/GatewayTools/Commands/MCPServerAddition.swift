@@ -115,18 +115,10 @@ struct MCPServerAddition: Sendable {
     // MARK: Steps
 
     func run() async throws(CommandFailure) {
-        let endpoint = AsyncHTTPTokenEndpoint(version: GatewayVersion.current)
-        let outcome: Result<String, CommandFailure>
-        do throws(CommandFailure) {
-            outcome = .success(try await add(asking: endpoint))
-        } catch {
-            outcome = .failure(error)
-        }
-        await endpoint.shutdown()
-        Console.write(try outcome.get())
+        Console.write(try await add(asking: OutgoingHTTP(version: GatewayVersion.current)))
     }
 
-    private func add(asking endpoint: AsyncHTTPTokenEndpoint) async throws(CommandFailure) -> String {
+    private func add(asking endpoint: OutgoingHTTP) async throws(CommandFailure) -> String {
         let editor = try ConfigurationEditor(path)
         let command = ["add", "mcp", server.description, "--name", "NAME"]
         try AddCommand.requireFree(name, [name], in: editor, otherwise: command)

@@ -7,7 +7,7 @@ struct XMLTextsTests {
     private func texts(_ document: String) -> XMLTexts? { XMLTexts(Array(document.utf8)) }
 
     @Test func textsAreFoundByTheirPath() throws {
-        let texts = try #require(
+        let found = try #require(
             texts(
                 """
                 <?xml version="1.0"?>
@@ -19,11 +19,11 @@ struct XMLTextsTests {
                 """
             )
         )
-        #expect(texts["ErrorResponse/Error/Code"] == "AccessDenied")
-        #expect(texts["ErrorResponse/Error/Message"] == "a <b> & CD")
-        #expect(texts["ErrorResponse/RequestId"] == "")
-        #expect(texts["ErrorResponse/Error"] == nil)
-        #expect(texts["Code"] == nil)
+        #expect(found["ErrorResponse/Error/Code"] == "AccessDenied")
+        #expect(found["ErrorResponse/Error/Message"] == "a <b> & CD")
+        #expect(found["ErrorResponse/RequestId"] == "")
+        #expect(found["ErrorResponse/Error"] == nil)
+        #expect(found["Code"] == nil)
     }
 
     @Test(arguments: [
