@@ -3,6 +3,7 @@ import GatewayConfiguration
 import GatewayEvents
 import GatewayFiles
 import GatewayHTTP
+import GatewayStrategies
 import GatewayTesting
 import GatewayTokenStores
 import Logging
