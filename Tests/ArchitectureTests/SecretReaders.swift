@@ -13,6 +13,7 @@ enum SecretReaders {
         "GatewayTokenStores/TokenRecord.swift",
         "GatewayTools/Commands/WhoAmITrial.swift",
         "GatewayApp/Configuration/SecretFiles.swift",
+        "GatewayTools/MCP/LoginMetadata.swift",
         "GatewayTools/Operator/AdminClient.swift",
         "GatewayTools/Operator/ClientAccess.swift",
         "GatewayTools/Operator/LiveSender.swift",

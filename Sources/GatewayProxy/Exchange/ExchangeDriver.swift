@@ -1022,8 +1022,9 @@ final class ExchangeDriver {
     private var upstreamPath: [UInt8] {
         let bytes = request.bytes
         let rest = request.decoder.head.forwardedPath(admitted.match, without: route.prefix)
-        return compiled.basePath
-            + (bytes.getBytes(at: bytes.readerIndex + rest.lowerBound, length: rest.count) ?? [])
+        let path =
+            compiled.basePath + (bytes.getBytes(at: bytes.readerIndex + rest.lowerBound, length: rest.count) ?? [])
+        return path.isEmpty ? [0x2F] : path
     }
 
     private func confirm() {

@@ -208,7 +208,7 @@ package enum RouteDecoder {
         let source = fields.choice("tools_from", of: ToolRule.Source.self)
         guard fields.has("tools") else {
             for key in ["mcp_methods", "tools_from"] where fields.has(key) {
-                fields.error(key, "needs tools beside it; \"tools: []\" allows no tool")
+                fields.error(key, "has no effect without tools; \"tools: []\" allows no tool")
             }
             return nil
         }

@@ -66,8 +66,8 @@ struct RouteProtectionTests {
     @Test(arguments: [
         ("{path: /mcp, tools: [a*b]}", "routes.app.allow[0].tools: \"a*b\": only the last character may be a *"),
         ("{path: /mcp, tools: }", "\"tools\" has no value; remove it to check no calls"),
-        ("{path: /mcp, tools_from: body}", "needs tools beside it"),
-        ("{path: /mcp, mcp_methods: [a]}", "needs tools beside it"),
+        ("{path: /mcp, tools_from: body}", "has no effect without tools"),
+        ("{path: /mcp, mcp_methods: [a]}", "has no effect without tools"),
         ("{path: /mcp, tools: [a], tools_from: headers}", "expected one of body, header"),
     ])
     func aRuleForToolsThatCannotBeReadIsRefused(_ rules: String, _ message: String) {
