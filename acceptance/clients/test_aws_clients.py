@@ -213,7 +213,8 @@ def test_moto_takes_signed_chunks(way):
     options = {"proxies": proxies, "verify": way.ca or True}
     put = requests.put(url, data=chunked(parts), headers=fields(parts), timeout=30, **options)
     assert put.status_code == 200, put.text
-    assert requests.get(url, timeout=30, **options).content == b"".join(parts)
+    scope = {"Authorization": fields(parts)["Authorization"]}
+    assert requests.get(url, headers=scope, timeout=30, **options).content == b"".join(parts)
 
 
 @pytest.mark.parametrize(

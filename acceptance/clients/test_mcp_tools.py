@@ -129,7 +129,7 @@ def use(gateway, mode, calls=CALLS):
 
 
 def explanations(gateway, count=1):
-    return [event["detail"]["explanation"] for event in wait_for_events(gateway, "request_failed", count)]
+    return [event["detail"]["explanation"] for event in wait_for_events(gateway, "client_denied", count)]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -50,6 +50,11 @@ LEFT_TO_THE_DECODER = [
     ),
     (
         r"credentials\.[\w.-]+|routes\.[\w.-]+\.auth",
+        'missing key "(access_key_id|secret_access_key|assume_role)"$',
+        "`aws_sigv4` needs no access key beside `credential_process`, `parent` or `web_identity`",
+    ),
+    (
+        r"credentials\.[\w.-]+|routes\.[\w.-]+\.auth",
         'missing key "(key|claims|parent|token_url)"$',
         "`oauth2_jwt_bearer` needs none of them beside `assertion`, nor `oauth2_token_exchange` a parent beside `subject_token`",
     ),

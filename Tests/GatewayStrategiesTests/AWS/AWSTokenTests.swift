@@ -75,7 +75,7 @@ private func fields(signedWith token: TokenSet, of grant: any TokenGrant) throws
 }
 
 @Suite("AWS: temporary keys of a role", .timeLimit(.minutes(5)))
-struct AssumedRoleTests {
+struct AWSTokenTests {
     private static let options: Entries = [
         ("session_name", "reports"), ("external_id", "partner:1"), ("duration", "15m"), ("region", "eu-central-1"),
     ]
