@@ -129,7 +129,8 @@ def use(gateway, mode, calls=CALLS):
 
 
 def explanations(gateway, count=1):
-    return [event["detail"]["explanation"] for event in wait_for_events(gateway, "client_denied", count)]
+    wait_for_events(gateway, "client_denied", count)
+    return [event["detail"]["explanation"] for event in gateway.events() if event["event"] == "client_denied"]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -216,13 +217,13 @@ def test_what_the_server_would_read_differently_never_reaches_it(start_gateway, 
         post(search, Content_Encoding="gzip"),
         post(search, Mcp_Name="delete_note"),
         post(search, Mcp_Method="tools/list"),
-        post(b"[" * 100_000),
+        post(b"[" * 10_000),
         requests.put(gateway.url + "/notes/mcp", data=delete, headers={"Content-Type": "application/json"}, timeout=20),
         requests.get(gateway.url + "/notes/mcp", headers={"Connection": "upgrade", "Upgrade": "websocket"}, timeout=20),
         requests.post(gateway.url + "/notes/mcp/", data=search, headers={"Content-Type": "application/json"}, timeout=20),
     ]
     assert len(origin.requests) == sent, [request.head for request in origin.requests[sent:]]
-    assert all("error" in answer.text or answer.status_code == 403 for answer in refused), [answer.text for answer in refused]
+    assert [answer.text for answer in refused if "error" not in answer.text and answer.status_code != 403] == []
     for method in ("GET", "DELETE"):
         assert requests.request(method, gateway.url + "/notes/mcp", timeout=20).status_code == 200
 
