@@ -8,12 +8,12 @@ struct AnswerCollector {
     /// Why an answer is not read to its end.
     enum Refusal: Error {
         case tooLarge
-        /// In an encoding that is not undone here.
+        /// In an encoding that cannot be decoded here.
         case encoded
         case noHead
     }
 
-    /// Those that the decompressor has undone when the body comes here.
+    /// Those that the decompressor has removed before the body gets here.
     private static let encodings: Set<String> = ["gzip", "deflate"]
 
     /// The others that servers use (IANA's registry). What else stands in the field is not repeated.
@@ -27,7 +27,7 @@ struct AnswerCollector {
 
     init(limitBytes: Int) { self.limitBytes = limitBytes }
 
-    /// Otherwise only the end of the connection says that all has come.
+    /// If not, only the end of the connection shows that the response is complete.
     var saysItsLength: Bool {
         head.map { $0.headers.contains(name: "Content-Length") || $0.headers.contains(name: "Transfer-Encoding") }
             ?? false

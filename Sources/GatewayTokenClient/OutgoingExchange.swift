@@ -72,7 +72,7 @@ final class OutgoingExchange: ChannelInboundHandler {
             }
     }
 
-    /// Nobody waits for the answer any more.
+    /// The caller no longer waits for the answer.
     func cancel() { fail(Overdue()) }
 
     // MARK: Before the request
@@ -142,7 +142,7 @@ final class OutgoingExchange: ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
     }
 
-    /// Between what is there and this handler, which is the last.
+    /// Before this handler, which stays the last of the pipeline.
     private func add(_ handlers: any ChannelHandler...) throws {
         guard let context else { throw ChannelError.ioOnClosedChannel }
         try context.pipeline.syncOperations.addHandlers(handlers, position: .before(self))
@@ -180,7 +180,7 @@ final class OutgoingExchange: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The decoder says whether all has come, where the response says how long it is.
+        // The decoder knows whether the response is complete, if that states its length.
         if phase == .sent, error as? NIOSSLError == .uncleanShutdown, answer.saysItsLength { return }
         fail(error)
     }
@@ -192,7 +192,7 @@ final class OutgoingExchange: ChannelInboundHandler {
 
     // MARK: The end
 
-    /// The time is over.
+    /// A deadline has passed.
     struct Overdue: Error {}
 
     private func fail(_ error: any Error) {
@@ -216,7 +216,7 @@ final class OutgoingExchange: ChannelInboundHandler {
     }
 }
 
-/// Has a proxy open a tunnel, and then leaves the pipeline to what is spoken inside it.
+/// Asks a proxy to open a tunnel, and then removes itself from the pipeline.
 private final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

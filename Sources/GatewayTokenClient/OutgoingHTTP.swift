@@ -11,7 +11,7 @@ import Synchronization
 /// compression is requested, but a compressed response is decompressed: the server may send its tokens only once. Every request has a
 /// connection of its own: if one were lost on an old connection, it would be unknown whether the server had processed it.
 package final class OutgoingHTTP: TokenEndpoint {
-    /// What came, and when the certificate of the server ends; nil in clear text.
+    /// The reply, and when the server's certificate expires; nil without TLS.
     typealias Answer = (reply: TokenReply, certificateEnd: UnixTime?)
 
     package static let answerLimitBytes = 1 << 20
@@ -23,7 +23,7 @@ package final class OutgoingHTTP: TokenEndpoint {
     private let connectTimeout: Duration
 
     /// - Parameters:
-    ///   - version: Ends the `User-Agent`.
+    ///   - version: The version in `User-Agent`.
     ///   - connectTimeout: For TCP, the tunnel of a proxy and TLS together; part of the deadline of each request.
     package init(version: String, connectTimeout: Duration = .seconds(5)) {
         contexts = OutgoingTLSContexts()

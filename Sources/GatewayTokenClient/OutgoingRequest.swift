@@ -12,7 +12,7 @@ package struct OutgoingRequest: Sendable {
     let fields: [Injection.Field]
     /// nil for a request that has none.
     let body: [UInt8]?
-    /// A certificate of our own; nil shows none.
+    /// The client certificate; nil for none.
     var tls: ClientTLS?
     /// What the connection goes through; nil for none.
     package var proxy: ParentProxy?
@@ -38,9 +38,7 @@ package struct OutgoingRequest: Sendable {
         fields: [Injection.Field] = [],
         body: [UInt8]? = nil
     ) {
-        let rest = url.text[(url.text.firstRange(of: "://")?.upperBound ?? url.text.startIndex)...]
-        let target = rest.drop { $0 != "/" && $0 != "?" }
-        self.init(method, url.origin, String(target), fields: fields, body: body)
+        self.init(method, url.origin, String(url.target), fields: fields, body: body)
     }
 
     init(_ request: TokenRequest) {
@@ -68,12 +66,12 @@ package struct OutgoingRequest: Sendable {
         return request
     }
 
-    /// - Returns: nil where it cannot be written, such as with a field value that has a line break.
+    /// - Returns: nil if it cannot be written, for example because a field value has a line break.
     func head(userAgent: String) -> HTTPRequestHead? {
         var headers = HTTPHeaders()
         headers.add(name: "Host", value: origin.authority)
         headers.add(name: "User-Agent", value: userAgent)
-        // A server may send its tokens only once, so what is compressed nevertheless is undone.
+        // A server may send its tokens only once, so a response that is compressed anyway is decompressed.
         headers.add(name: "Accept-Encoding", value: "identity")
         for field in fields {
             guard FieldSyntax.isToken(field.name), field.value.withValue(FieldSyntax.isValue) else { return nil }
@@ -88,7 +86,7 @@ package struct OutgoingRequest: Sendable {
         return HTTPRequestHead(version: .http1_1, method: HTTPMethod(rawValue: method), uri: target, headers: headers)
     }
 
-    /// Escapes what an URL must not contain (RFC 3986 section 2) and some configurations have.
+    /// Escapes characters that a URL must not contain (RFC 3986 section 2), although some configurations have them.
     private static func written(_ target: String) -> String {
         var bytes: [UInt8] = target.hasPrefix("/") ? [] : [UInt8(ascii: "/")]
         for byte in target.utf8 {

@@ -10,7 +10,7 @@ package import NIOSSL
 enum TransportErrors {
     /// There is no connection yet.
     ///
-    /// - Parameter proxy: What is dialled instead of the server.
+    /// - Parameter proxy: What is dialed instead of the server.
     static func whileConnecting(_ error: any Error, _ proxy: ParentProxy?) -> TokenTransportFailure {
         let reason: TokenTransportFailure.Reason =
             switch error {
@@ -28,7 +28,7 @@ enum TransportErrors {
         return unreachable(proxy, what, reason)
     }
 
-    /// - Parameter proxy: To it there is a connection, and behind it none.
+    /// - Parameter proxy: It has accepted the connection, and has not opened a tunnel yet.
     static func failure(for error: any Error, at proxy: ParentProxy?) -> TokenTransportFailure {
         if let problem = error as? ProxyProblem { return TokenTransportFailure(problem) }
         guard let proxy else { return whileConnecting(error, nil) }
@@ -131,7 +131,7 @@ package struct ForeignCertificate: Error {
 }
 
 extension PeerName {
-    /// - Parameter certificate: One that the library trusts; it also takes one for the address that was dialled.
+    /// - Parameter certificate: One that the library trusts. The library also accepts one for the address that was dialed.
     package func check(_ certificate: NIOSSLCertificate) throws(ForeignCertificate) {
         let names = certificate._subjectAlternativeNames().map { name -> Alternative in
             switch name.nameType {

@@ -131,7 +131,7 @@ struct HTTP2UpstreamConnectionTests {
 
     private func write(
         _ head: String,
-        strippedKeys: APIKeyPlaces = [],
+        keys: ClientTokenPlaces = [],
         _ body: (borrowing RequestHead, ByteBuffer, borrowing RequestWriter, RequestEnd) throws -> Void
     ) throws {
         var decoder = RequestHeadDecoder(maxBytes: 1 << 20, maxFields: 100)
@@ -140,8 +140,7 @@ struct HTTP2UpstreamConnectionTests {
         let writer = RequestWriter(
             route: route,
             match: .path(0),
-            stripsAuthorization: true,
-            strippedKeys: strippedKeys
+            tokenPlaces: keys.union(.authorization)
         )
         try body(decoder.head, bytes, writer, RequestEnd(Array("Via: 1.1 gateway\r\n\r\n".utf8)))
     }
@@ -266,9 +265,9 @@ struct HTTP2UpstreamConnectionTests {
     func aParameterThatProvedTheClientIsNotSent(_ query: String, _ left: String) throws {
         try open()
         let name = Array("key".utf8)
-        let keys = APIKeyPlaces(parameter: name.indices, name.span)
+        let keys = ClientTokenPlaces(parameter: name.indices, name.span)
         let stream = connection.makeStream(for: .uncounted)
-        try write("GET /api/x\(query) HTTP/1.1\r\nHost: localhost\r\n\r\n", strippedKeys: keys) {
+        try write("GET /api/x\(query) HTTP/1.1\r\nHost: localhost\r\n\r\n", keys: keys) {
             head,
             bytes,
             writer,

@@ -123,12 +123,12 @@ final class RawConnection: @unchecked Sendable {
 
     /// Everything up to the end.
     ///
-    /// - Throws: When it ends in another way than this one.
+    /// - Throws: When it ends in another way than one of these.
     @discardableResult
-    func readToEnd(_ expected: ConnectionEnd) throws -> String {
+    func readToEnd(_ expected: ConnectionEnd...) throws -> String {
         while receive() {}
         let text = String(decoding: take(buffered.count), as: UTF8.self)
-        guard let connectionEnd, connectionEnd == expected else {
+        guard let connectionEnd, expected.contains(connectionEnd) else {
             let found = connectionEnd.map { "\($0)" } ?? "none"
             throw RawError("expected \(expected), but the end was \(found) after: \(text)")
         }
@@ -136,13 +136,34 @@ final class RawConnection: @unchecked Sendable {
     }
 
     /// A head, and the body that its Content-Length announces.
-    func readMessage() -> (head: String, body: String)? {
+    ///
+    /// - Parameter readsChunks: Also reads a body in chunks: what they contain, followed by the trailers as they were sent.
+    func readMessage(readsChunks: Bool = false) -> (head: String, body: String)? {
         guard let head = read(through: "\r\n\r\n") else { return nil }
+        if readsChunks, head.lowercased().contains("\r\ntransfer-encoding: chunked\r\n") {
+            return readChunks().map { (head, $0) }
+        }
         let length = head.lowercased().split(separator: "\r\n").first { $0.hasPrefix("content-length:") }
             .flatMap { Int($0.dropFirst(15).trimmingCharacters(in: .whitespaces)) }
         guard let length, length > 0 else { return (head, "") }
         guard let body = read(count: length) else { return nil }
         return (head, body)
+    }
+
+    private func readChunks() -> String? {
+        var text = ""
+        while let line = read(through: "\r\n"), let size = Int(line.prefix { $0.isHexDigit }, radix: 16) {
+            guard size == 0 else {
+                guard let content = read(count: size), read(count: 2) == "\r\n" else { return nil }
+                text += content
+                continue
+            }
+            while let trailer = read(through: "\r\n") {
+                if trailer == "\r\n" { return text }
+                text += trailer
+            }
+        }
+        return nil
     }
 
     private func find(_ pattern: [UInt8]) -> Int? {

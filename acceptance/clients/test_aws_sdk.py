@@ -254,7 +254,7 @@ def test_requests_are_dated_by_the_clock_of_the_service(start, service):
     # It is remembered.
     assert "user/gateway" in ask(way, WHO).stdout
     assert service.answers == [403, 200, 200]
-    wait_until(lambda: "refused a signature for its date" in gateway.text(), 10, "the log says it")
+    wait_until(lambda: "refused a signature because of its date" in gateway.text(), 10, "the log says it")
     events = [row["event"] for row in gateway.events()]
     assert not {"refreshed", "refresh_failed", "rejected", "replayed"} & set(events)
 
@@ -274,7 +274,7 @@ def test_a_clock_that_is_hours_off_is_not_followed(start, service):
     gateway = start(routes={"aws": {"upstream": service.url, "auth": "keys"}})
     assert "RequestTimeTooSkewed" in ask([f"{gateway.url}/aws", ""], WHO).stderr
     assert service.answers == [403]
-    wait_until(lambda: "refused a signature for its date" in gateway.text(), 10, "the log says it")
+    wait_until(lambda: "refused a signature because of its date" in gateway.text(), 10, "the log says it")
 
 
 NEXT_KEY = """

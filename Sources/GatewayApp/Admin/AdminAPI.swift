@@ -347,7 +347,7 @@ package struct RunOrder: AdminJSONInput {
 
     let process: ProcessMark
     let token: Secret?
-    /// Who asks; not in the body.
+    /// The user who asks. Not part of the body.
     private(set) var user: UInt32?
 
     package var json: JSONValue {

@@ -88,7 +88,7 @@ struct AdminContext: RequestContext {
         }
     }
 
-    /// The user of this machine at the other end of the connection; nil where it is not known, as for another machine.
+    /// The user of this machine at the other end of the connection; nil if unknown, or on another machine.
     func user() async -> UInt32? {
         guard let own = channel.localAddress, let port = own.port, let peer = channel.remoteAddress,
             let peerPort = peer.port

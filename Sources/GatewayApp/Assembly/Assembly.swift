@@ -70,7 +70,7 @@ struct Assembly: Sendable {
             clock: clock,
             logger: options.logger("tokens")
         )
-        let doubt = SecretDoubt()
+        let secretRejection = SecretRejectionFlag()
         let parts = CredentialSources.Parts(
             key: storage.key,
             store: storage.tokens,
@@ -81,7 +81,7 @@ struct Assembly: Sendable {
             feed: feed,
             locks: storage.locks,
             start: { keepers.start($0) },
-            doubt: doubt,
+            secretRejection: secretRejection,
             clock: clock,
             logger: options.logger("tokens")
         )
@@ -140,7 +140,7 @@ struct Assembly: Sendable {
                 locks: storage.locks,
                 audit: storage.recorder,
                 authority: storage.authority,
-                doubt: doubt,
+                secretRejection: secretRejection,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
                 makeConfiguration: {
                     ServerFactory.configuration(of: $0, sources: $1, observer: observer, authenticate: authenticate)

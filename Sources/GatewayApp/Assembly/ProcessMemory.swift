@@ -1,3 +1,5 @@
+import GatewayHTTP
+
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)
@@ -39,7 +41,7 @@ package enum ProcessMemory {
 /// in the system's file cache. Mapping one again takes well under a millisecond.
 enum ProgramPages {
     static func giveBack() {
-        for range in readOnlyRanges() {
+        for range in readOnlyRanges(in: bytes(of: "/proc/self/maps")) {
             guard let start = unsafe UnsafeMutableRawPointer(bitPattern: range.lowerBound) else { continue }
             // Without effect where the kernel does not know it, which is no harm.
             _ = unsafe madvise(start, range.count, MADV_DONTNEED)
@@ -48,22 +50,50 @@ enum ProgramPages {
 
     /// Where files are mapped for execution, and what is mapped of them first, when that is read-only: no page of these can have
     /// changed. What the loader has written to and made read-only afterwards comes later in its file.
-    private static func readOnlyRanges() -> [Range<Int>] {
-        guard let maps = text(of: "/proc/self/maps") else { return [] }
-        var seen: Set<Substring> = []
-        return maps.split(separator: "\n").compactMap { line in
-            let words = line.split(separator: " ", omittingEmptySubsequences: true)
-            guard words.count > 5, words[5].hasPrefix("/") else { return nil }
-            let isFirst = seen.insert(words[5]).inserted
-            guard words[1] == "r-xp" || isFirst && words[1] == "r--p" else { return nil }
-            let bounds = words[0].split(separator: "-").compactMap { Int($0, radix: 16) }
-            return bounds.count == 2 && bounds[0] < bounds[1] ? bounds[0]..<bounds[1] : nil
+    ///
+    /// Runs every 30 seconds, so it reads bytes: strings would cost 50 times as much.
+    ///
+    /// - Parameter maps: Lines such as `7f00-7f10 r-xp 00002000 fd:01 1234   /usr/lib/libc.so.6` (proc_pid_maps(5)).
+    static func readOnlyRanges(in maps: [UInt8]) -> [Range<Int>] {
+        let (lineEnd, blank) = (UInt8(ascii: "\n"), UInt8(ascii: " "))
+        var position = 0
+        func next() -> UInt8 { position < maps.count ? maps[position] : lineEnd }
+        /// Reads digits, and what follows them.
+        func number() -> Int {
+            var number = 0
+            while let digit = next().hexValue {
+                number = number << 4 | Int(digit)
+                position += 1
+            }
+            if next() != lineEnd { position += 1 }
+            return number
         }
+        var ranges: [Range<Int>] = []
+        var files: Set<Int> = []
+        while position < maps.count {
+            let (start, end) = (number(), number())
+            let rights = maps[position...].prefix { $0 != blank }
+            position += min(rights.count + 1, maps.count - position)
+            // The offset, and the two numbers of the device.
+            for _ in 0..<3 { _ = number() }
+            let file = number()
+            while next() == blank { position += 1 }
+            if next() == UInt8(ascii: "/") {
+                // Files of two devices may have the same number. Less is given back then.
+                let isFirst = files.insert(file).inserted
+                let isUnchanged = rights.elementsEqual("r-xp".utf8) || isFirst && rights.elementsEqual("r--p".utf8)
+                if isUnchanged, start < end { ranges.append(start..<end) }
+            }
+            while next() != lineEnd { position += 1 }
+            position += 1
+        }
+        return ranges
     }
 
-    private static func text(of path: String) -> String? {
+    /// Empty if the file cannot be read.
+    private static func bytes(of path: String) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
+        guard descriptor >= 0 else { return [] }
         defer { _ = close(descriptor) }
         var bytes: [UInt8] = []
         var part = [UInt8](repeating: 0, count: 16_384)
@@ -72,6 +102,6 @@ enum ProgramPages {
             guard count > 0 else { break }
             bytes += part.prefix(count)
         }
-        return String(decoding: bytes, as: UTF8.self)
+        return bytes
     }
 }

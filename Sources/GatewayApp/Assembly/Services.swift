@@ -71,11 +71,11 @@ extension BackgroundService {
         BackgroundService("OrphanService", every: .seconds(1), clock) { ChildProcesses.reapOrphans() }
     }
 
-    /// Notes every few seconds which tokens of clients were used, and makes room for those of other programs.
+    /// Records every few seconds which client tokens were used, and removes those of programs that have exited.
     static func clientTokens(_ uses: ClientTokenUses, _ clock: any GatewayClock) -> BackgroundService {
         BackgroundService("ClientTokenService", every: .seconds(5), clock) {
             uses.look(at: clock.now().wall)
-            uses.runs.endThoseThatExited()
+            uses.runs.removeExited()
         }
     }
 

@@ -9,7 +9,7 @@ final class SecretWatch: Sendable {
     static let interval = Duration.seconds(1)
 
     private let schedule: Mutex<SecretSchedule>
-    private let doubt: SecretDoubt
+    private let rejection: SecretRejectionFlag
     private let ask: Ask
     private let clock: any GatewayClock
     private let logger: Logger
@@ -17,13 +17,13 @@ final class SecretWatch: Sendable {
     /// - Parameter answers: What the programs said when the configuration was read.
     init(
         answers: [SecretProgram: ProgramAnswer],
-        doubt: SecretDoubt = SecretDoubt(),
+        rejection: SecretRejectionFlag = SecretRejectionFlag(),
         ask: @escaping Ask,
         clock: any GatewayClock,
         logger: Logger
     ) {
         schedule = Mutex(SecretSchedule(answers))
-        self.doubt = doubt
+        self.rejection = rejection
         self.ask = ask
         self.clock = clock
         self.logger = logger
@@ -43,9 +43,9 @@ final class SecretWatch: Sendable {
     func run(reload: @Sendable () async -> ReloadReport.Outcome) async {
         while (try? await clock.sleep(for: Self.interval)) != nil {
             let now = clock.monotonic()
-            let isDoubted = doubt.take()
+            let wasRejected = rejection.take()
             let due = schedule.withLock { schedule in
-                if isDoubted { schedule.doubt(at: now) }
+                if wasRejected { schedule.secretWasRejected(at: now) }
                 return schedule.due(at: now)
             }
             guard !due.isEmpty else { continue }
@@ -94,8 +94,8 @@ final class SecretWatch: Sendable {
     }
 }
 
-/// That an upstream has rejected a secret of the configuration. Programs may print another one already.
-package final class SecretDoubt: Sendable {
+/// Raised when an upstream has rejected a secret of the configuration: its program may print another one by now.
+package final class SecretRejectionFlag: Sendable {
     private let isRaised = Atomic(false)
 
     package init() {}
@@ -138,7 +138,7 @@ struct SecretSchedule {
     }
 
     private static let longestBackOff = Duration.seconds(60)
-    /// How often rejections alone may have a program asked.
+    /// The shortest time between two runs of a program that rejections cause.
     private static let shortestLife = Duration.seconds(10)
 
     private var entries: [SecretProgram: Entry] = [:]
@@ -164,8 +164,8 @@ struct SecretSchedule {
         entries.filter { $0.value.due <= now }.map(\.key)
     }
 
-    /// A secret was rejected: programs are due although their `ttl` has not ended. Those that fail keep their pause.
-    mutating func doubt(at now: MonotonicTime) {
+    /// A secret was rejected, so programs run again before their `ttl` has passed. Those that fail keep their pause.
+    mutating func secretWasRejected(at now: MonotonicTime) {
         for (program, entry) in entries where !entry.isFailing && !entry.isOwed {
             entries[program]?.due = min(entry.due, max(now, entry.answer.at + Self.shortestLife))
         }

@@ -46,7 +46,7 @@ package struct CredentialSources: Sendable {
         /// Runs a keeper that did not exist when the configuration was loaded.
         let start: @Sendable (TokenKeeper) -> Void
         /// Raised when an upstream rejects keys of the configuration.
-        let doubt: SecretDoubt
+        let secretRejection: SecretRejectionFlag
         let clock: any GatewayClock
         let logger: Logger
 
@@ -60,7 +60,7 @@ package struct CredentialSources: Sendable {
             feed: AuditEventQueue,
             locks: CredentialLocks,
             start: @escaping @Sendable (TokenKeeper) -> Void,
-            doubt: SecretDoubt = SecretDoubt(),
+            secretRejection: SecretRejectionFlag = SecretRejectionFlag(),
             clock: any GatewayClock,
             logger: Logger
         ) {
@@ -73,7 +73,7 @@ package struct CredentialSources: Sendable {
             self.feed = feed
             self.locks = locks
             self.start = start
-            self.doubt = doubt
+            self.secretRejection = secretRejection
             self.clock = clock
             self.logger = logger
         }
@@ -167,7 +167,7 @@ package struct CredentialSources: Sendable {
         return known[key]
     }
 
-    /// Why a parent with keys from the configuration may not be used: it is locked, or one with the same secret.
+    /// Why a parent with keys from the configuration may not be used: it, or a credential with the same secret, is locked.
     private static func problem(
         ofParent index: Int?,
         in credentials: [CredentialPlan],
@@ -315,7 +315,7 @@ package struct CredentialSources: Sendable {
                 generation: generation,
                 grantKey: Self.grantKey(of: credential, injection, signer, parts),
                 noted: Self.note(of: credential, parts),
-                keysRejected: { [doubt = parts.doubt] in doubt.raise() }
+                keysRejected: { [rejection = parts.secretRejection] in rejection.raise() }
             )
         fixedPlaces[credential.name] = fixed.count
         fixed.append(FixedCredential(source, credential))

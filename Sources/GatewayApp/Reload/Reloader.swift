@@ -22,7 +22,7 @@ package final class Reloader: Service {
         let locks: CredentialLocks
         let audit: any AuditLog
         let authority: LocalAuthority
-        let doubt: SecretDoubt
+        let secretRejection: SecretRejectionFlag
         let makeSources: @Sendable (Plan, CredentialSources) -> CredentialSources
         let makeConfiguration: @Sendable (Plan, CredentialSources) -> ProxyConfiguration
         let clock: any GatewayClock
@@ -69,7 +69,7 @@ package final class Reloader: Service {
         files = Mutex(source.files)
         secrets = SecretWatch(
             answers: source.programs,
-            doubt: parts.doubt,
+            rejection: parts.secretRejection,
             ask: { [source] in await source.ask($0) },
             clock: parts.clock,
             logger: parts.logger

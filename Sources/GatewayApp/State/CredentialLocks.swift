@@ -308,8 +308,8 @@ struct LockFailure: Error, Hashable {
     }
 }
 
-/// What operators have locked, as the file says. A command that runs beside the gateway sends none of it, and nothing at all where the
-/// file cannot be read.
+/// The credentials that operators have locked, read from the state directory. A command that runs beside the gateway sends none of
+/// them, and no credential at all if the file cannot be read.
 package struct LockedCredentials: Sendable {
     private let names: Set<String>
     private let failure: StateError?
@@ -324,7 +324,7 @@ package struct LockedCredentials: Sendable {
         }
     }
 
-    /// What shares a secret shares its lock.
+    /// Credentials with the same secret share a lock.
     private static func names(_ stored: Set<String>, in credentials: [CredentialPlan]) -> Set<String> {
         let locked = credentials.filter { stored.contains($0.name) }
         let secrets = Set(locked.compactMap { $0.strategy.injectedSecret?.secret })
@@ -332,9 +332,9 @@ package struct LockedCredentials: Sendable {
         return Set((locked + sharing).map(\.name))
     }
 
-    /// Why nobody knows what is locked; nil where that is known.
+    /// Why it is unknown what is locked; nil if the file was read.
     package var unknown: String? { failure.map { "it may be locked: \($0)" } }
 
-    /// Whether nothing of it may be sent.
+    /// Whether the credential must not be sent.
     package func contains(_ name: String) -> Bool { failure != nil || names.contains(name) }
 }

@@ -193,7 +193,7 @@ enum HTTPConventions {
     /// What a client did wrong is no error of the server's. A response that the gateway cut is one.
     fileprivate static func isServerError(_ status: Int, _ problem: ProblemKind?) -> Bool {
         let status = status == 0 ? problem?.status ?? 0 : status
-        // A call that a rule refuses gets its answer with 200 (``RPCRefusal``).
+        // A call that a rule refuses is answered with 200 (``RPCRefusal``).
         return status >= 500 || problem != nil && problem != .routeForbidden && status < 400
     }
 

@@ -13,7 +13,7 @@ extension ConfigFields {
         return (scalar, node.span)
     }
 
-    /// - Parameter allowsLineBreaks: Whether it may have several lines, tabs, and NUL, which some APIs separate parts with.
+    /// - Parameter allowsLineBreaks: Whether it may contain line breaks, tabs and NUL, which some APIs use as a separator.
     package func string(_ key: String, allowsLineBreaks: Bool = false) -> String? {
         context.recorder?.note(.string, for: key, of: path)
         guard let text = text(key) else { return nil }

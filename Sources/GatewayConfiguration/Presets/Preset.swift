@@ -37,7 +37,7 @@ package struct Preset: Hashable, Sendable {
         /// When `exec` sets the variable.
         package enum Occasion: String, Encodable, Sendable {
             case always
-            /// Only where it is set already, because another variable is the usual one.
+            /// Only if it is already set, because another variable is the usual one.
             case whenSet = "when_set"
             /// Only for a program that does not use the proxy of the environment.
             case withoutProxy = "without_proxy"
@@ -49,7 +49,7 @@ package struct Preset: Hashable, Sendable {
         /// For a variable with the URL of the service: what follows the origin; `/` for nothing. nil for one with a key.
         package let basePath: String?
         package let occasion: Occasion
-        /// The host, such as `github.com`, that a tool offers the key to as a credential helper of git.
+        /// The host, such as `github.com`, for which a tool hands the key to git as its credential helper.
         package let gitHost: String?
 
         private enum CodingKeys: String, CodingKey {

@@ -1,11 +1,11 @@
 package import GatewayHTTP
 import Glibc
 
-/// Which users of this machine have its TCP sockets, as `/proc/net/tcp` lists them (proc_net_tcp in the documents of Linux).
+/// Which users own the TCP sockets of this machine, from `/proc/net/tcp` (Documentation/networking/proc_net_tcp.rst of Linux).
 package enum SocketOwners {
     private static let tables = ["/proc/net/tcp", "/proc/net/tcp6"]
 
-    /// Who listens at a port. A user that cannot be read counts as one that nobody has.
+    /// The users who listen on a port. One that cannot be read becomes `UInt32.max`, which is the number of no user.
     package static func listening(at port: Int) -> Set<UInt32> {
         tables.reduce(into: []) { $0.formUnion(listening(at: port, in: TextLines($1))) }
     }
@@ -20,7 +20,7 @@ package enum SocketOwners {
         return owners
     }
 
-    /// Whose end of a connection is that of the client; nil where the system shows none.
+    /// The user who owns the client's end of a connection; nil if the system does not list it.
     package static func connected(
         _ client: (address: IPAddress, port: Int),
         to server: (address: IPAddress, port: Int)
@@ -43,7 +43,8 @@ package enum SocketOwners {
         return row?.owner
     }
 
-    /// An address of IPv4 also as an IPv6 socket has it. In words of 32 bits, each in the order of this machine's bytes.
+    /// How the system writes an address: in words of 32 bits, each in this machine's byte order. An IPv4 address may also be that of an IPv6
+    /// socket.
     private static func spellings(_ end: (address: IPAddress, port: Int)) -> [String] {
         let bytes = end.address.bytes
         let words = stride(from: 0, to: bytes.count, by: 4).map { word in
@@ -67,7 +68,7 @@ package enum SocketOwners {
         let state: State
         let owner: UInt32?
 
-        /// nil for the heading, and for what is no row.
+        /// nil for the heading, and for a line that is not a row.
         init?(_ line: String) {
             let fields = line.split(separator: " ")
             guard fields.count > 7, fields[1].contains(":") else { return nil }
@@ -79,9 +80,9 @@ package enum SocketOwners {
     }
 }
 
-/// The lines of a file that the system writes while it is read, such as a table of `/proc`. Empty where it cannot be read.
+/// The lines of a file that the system generates while it is read, such as a table in `/proc`. Empty if it cannot be read.
 private final class TextLines: Sequence, IteratorProtocol {
-    /// More than a table of a hundred thousand sockets has. What follows is not read.
+    /// More than a table of 100,000 sockets needs. The rest is not read.
     private static let limit = 16 << 20
 
     private let descriptor: Int32

@@ -19,7 +19,7 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
 
     /// The request for a tunnel (RFC 9110 section 9.3.6), with the login.
     ///
-    /// - Parameter via: The value of `Via`, by which a chain of gateways that ends at its beginning is noticed; empty sends none.
+    /// - Parameter via: The value of `Via`, by which gateways notice a loop; empty sends none.
     package func connectHead(to server: Origin, via: String = "") -> [UInt8] {
         // A name without the dot of the root: most proxies compare it with their rules as it is written.
         let authority = server.hostAndPort
@@ -33,7 +33,7 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
         SecretBytes(login?.withValue { Array("Proxy-Authorization: \($0)\r\n".utf8) } ?? [])
     }
 
-    /// - Parameter status: Of an answer to CONNECT that opens no tunnel.
+    /// - Parameter status: The status of a response to CONNECT that opens no tunnel.
     package func refusal(status: Int, to server: Origin) -> ProxyProblem {
         // tinyproxy answers a wrong password with 401.
         if status == 407 || status == 401 { return loginProblem(status) }
@@ -68,7 +68,7 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
         return ProxyProblem(detail, .proxyLoginRefused)
     }
 
-    /// It closed the connection.
+    /// It closed the connection before a tunnel was open.
     package var lost: ProxyProblem {
         ProxyProblem("The proxy \(self) closed the connection before it had opened a tunnel.", .proxyRefused)
     }
@@ -120,7 +120,7 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
     package static func isLine(_ text: String) -> Bool { text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
 }
 
-/// What went wrong at a ``ParentProxy``, or on the way to it.
+/// A failure of a ``ParentProxy``, or of the connection to it.
 package struct ProxyProblem: Error, Hashable, Sendable {
     /// A sentence that names the proxy, and never its login.
     package let detail: String

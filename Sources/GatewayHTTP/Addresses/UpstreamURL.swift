@@ -153,11 +153,10 @@ package struct AuthorityURL: Hashable, Sendable, CustomStringConvertible {
         self.shown = shown
     }
 
-    /// ``text`` without the dot of the root behind the host: neither certificates nor TLS have it (RFC 6066 section 3).
-    package var unrootedText: String {
-        guard origin.lookupName != origin.host, let start = text.firstRange(of: "://")?.upperBound else { return text }
-        let end = text[start...].firstIndex { $0 == ":" || $0 == "/" || $0 == "?" } ?? text.endIndex
-        return String(text[..<end].dropLast()) + text[end...]
+    /// The path and the query, as they are written; may be empty.
+    package var target: Substring {
+        let start = text.firstRange(of: "://")?.upperBound ?? text.startIndex
+        return text[start...].drop { $0 != "/" && $0 != "?" }
     }
 
     /// The query is left out: it may carry a secret.

@@ -21,7 +21,7 @@ package struct GatewayProblem: Error, Hashable, Sendable {
     /// Who failed, as `Proxy-Status` names it, where that is not the route's upstream: the token endpoint.
     package var nextHop: String?
 
-    /// The answer to a call of JSON-RPC; nil for `application/problem+json`. It has no names from the configuration.
+    /// The response to a JSON-RPC call; nil for `application/problem+json`. It contains no names from the configuration.
     package var rpc: RPCRefusal?
 
     /// The status of the answer.

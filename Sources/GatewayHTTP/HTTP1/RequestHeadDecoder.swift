@@ -525,7 +525,7 @@ extension RequestHeadDecoder {
         switch head.form {
         case .origin, .asterisk: return nil
         case .absolute:
-            // The target names the server, whatever Host says (RFC 9112 section 3.2.2). urllib3, and with it boto3, names the proxy there.
+            // The target names the server, even if Host differs (RFC 9112 section 3.2.2). urllib3, and so boto3, puts the proxy there.
             guard bytes.isAuthority(head.targetAuthority) else { return .invalidTarget }
             head.host = head.targetAuthority
             return nil
@@ -533,7 +533,7 @@ extension RequestHeadDecoder {
         }
     }
 
-    /// Whether the Host of a CONNECT is its target, perhaps without the port.
+    /// Whether the `Host` of a CONNECT is its target, with or without the port.
     private func isTargetOfConnect(_ bytes: borrowing Span<UInt8>) -> Bool {
         guard head.host.count == head.targetAuthority.count || isTargetWithoutPort(bytes) else { return false }
         for offset in 0..<head.host.count {

@@ -1,6 +1,6 @@
-/// What a message of JSON-RPC 2.0 calls, as MCP sends it. Its arguments are checked to be JSON and not kept.
+/// What a JSON-RPC 2.0 message calls, as MCP sends it. Its arguments are checked to be valid JSON, and not kept.
 package struct RPCMessage: Hashable, Sendable {
-    /// As JSON, in the text that was sent, so that an answer repeats every digit; nil for a notification.
+    /// The JSON that was sent, byte for byte, so that a response repeats every digit; nil for a notification.
     package var id: String?
     /// nil for a response.
     package var method: [UInt8]?
@@ -19,9 +19,9 @@ package struct RPCMessage: Hashable, Sendable {
 
 /// The messages in the body of a request.
 ///
-/// A server must not find another call in the same bytes, whichever JSON reader it has. So a message has only the members of JSON-RPC,
-/// none of them twice: Go's reader, for example, takes `Method` for `method`, and others take the first or the last of two. Escapes are
-/// decoded, and text that is not UTF-8 is refused.
+/// A server must not find another call in the same bytes, whichever JSON parser it uses. So a message may have only the members of
+/// JSON-RPC, and each of them once: Go's parser, for example, takes `Method` for `method`, and parsers disagree about which of two equal
+/// members counts. Escapes are decoded, and a body that is not UTF-8 is refused.
 package struct RPCBody: Hashable, Sendable {
     package static let maximumDepth = 128
     package static let maximumMessages = 100
@@ -44,12 +44,12 @@ package struct RPCBody: Hashable, Sendable {
 
 /// Why a body is not read as JSON-RPC.
 package enum RPCFault: String, Error, CaseIterable, Sendable {
-    case notJSON = "is not one JSON text in UTF-8"
+    case notJSON = "is not a single JSON value in UTF-8"
     case tooDeep = "is nested too deeply"
-    case repeatedMember = "has a member twice, or two whose names differ only in case"
+    case repeatedMember = "has a repeated member, or two members whose names differ only in case"
     case notMessage = "is not a JSON-RPC message, whose members are jsonrpc, id, method, params, result and error"
     case emptyBatch = "is an empty batch"
-    case tooManyMessages = "is a batch of too many messages"
+    case tooManyMessages = "is a batch with too many messages"
     case tooManyParameters = "has too many parameters"
     case idTooLong = "has an id that is too long"
 
@@ -57,14 +57,14 @@ package enum RPCFault: String, Error, CaseIterable, Sendable {
     package var code: Int { self == .notJSON || self == .tooDeep ? RPCRefusal.parseError : RPCRefusal.invalidRequest }
 }
 
-/// An answer of the gateway's own in JSON-RPC, in place of `application/problem+json`: an agent shows it to its model.
+/// A response in JSON-RPC that the gateway sends instead of `application/problem+json`: an agent shows it to its model.
 package struct RPCRefusal: Hashable, Sendable {
     package static let parseError = -32700
     package static let invalidRequest = -32600
     package static let methodNotFound = -32601
     /// Also for a tool that does not exist (MCP of 2026-07-28, server/tools, "Error Handling").
     package static let invalidParameters = -32602
-    /// The fields say something else than the body (MCP of 2026-07-28, basic/transports/streamable-http, "Server Validation").
+    /// The header fields contradict the body (MCP of 2026-07-28, basic/transports/streamable-http, "Server Validation").
     package static let headerMismatch = -32020
 
     package struct Failure: Hashable, Sendable {
@@ -99,7 +99,7 @@ package struct RPCRefusal: Hashable, Sendable {
     }
 }
 
-/// Reads the bytes once, without recursion deeper than ``RPCBody/maximumDepth``. Only what is compared takes memory.
+/// Reads the bytes once, without recursion deeper than ``RPCBody/maximumDepth``. Only what is compared is kept.
 private struct RPCReader {
     /// The members of a message (JSON-RPC 2.0 sections 4 and 5).
     private enum Member: String, CaseIterable {
@@ -245,7 +245,7 @@ private struct RPCReader {
         }
     }
 
-    /// The name of a member, with the colon behind it.
+    /// The name of a member, and the colon after it.
     private mutating func key(_ bytes: borrowing Span<UInt8>) throws(RPCFault) -> [UInt8] {
         skipBlanks(bytes)
         let key = try string(bytes)
@@ -290,108 +290,17 @@ private struct RPCReader {
     }
 
     private mutating func skipNumber(_ bytes: borrowing Span<UInt8>) throws(RPCFault) {
-        if next(bytes) == UInt8(ascii: "-") { position += 1 }
-        if next(bytes) == UInt8(ascii: "0") { position += 1 } else { try skipDigits(bytes) }
-        if next(bytes) == UInt8(ascii: ".") {
-            position += 1
-            try skipDigits(bytes)
-        }
-        guard next(bytes) == UInt8(ascii: "e") || next(bytes) == UInt8(ascii: "E") else { return }
-        position += 1
-        if next(bytes) == UInt8(ascii: "+") || next(bytes) == UInt8(ascii: "-") { position += 1 }
-        try skipDigits(bytes)
-    }
-
-    private mutating func skipDigits(_ bytes: borrowing Span<UInt8>) throws(RPCFault) {
-        let start = position
-        while next(bytes)?.isDigit ?? false { position += 1 }
-        guard position > start else { throw .notJSON }
+        guard JSONValue.Number.skip(bytes, at: &position) else { throw .notJSON }
     }
 
     private mutating func skipString(_ bytes: borrowing Span<UInt8>) throws(RPCFault) {
         _ = try string(bytes, keeps: false)
     }
 
-    /// - Returns: The text in UTF-8, if it is kept.
     private mutating func string(_ bytes: borrowing Span<UInt8>, keeps: Bool = true) throws(RPCFault) -> [UInt8] {
-        guard next(bytes) == UInt8(ascii: "\"") else { throw .notJSON }
-        position += 1
-        var text: [UInt8] = []
-        while let byte = next(bytes) {
-            switch byte {
-            case UInt8(ascii: "\""):
-                position += 1
-                return text
-            case UInt8(ascii: "\\"):
-                position += 1
-                let character = try escaped(bytes)
-                if keeps { text.append(contentsOf: String(character).utf8) }
-            case ..<0x20: throw .notJSON
-            default:
-                let end = position + (byte < 0x80 ? 1 : try characterLength(bytes, from: byte))
-                while position < end {
-                    if keeps { text.append(bytes[position]) }
-                    position += 1
-                }
-            }
+        guard next(bytes) == UInt8(ascii: "\""), let text = JSONString.read(bytes, at: &position, isKept: keeps) else {
+            throw .notJSON
         }
-        throw .notJSON
-    }
-
-    /// The length of a character that has several bytes (RFC 3629 section 4).
-    private func characterLength(_ bytes: borrowing Span<UInt8>, from first: UInt8) throws(RPCFault) -> Int {
-        let length: Int
-        let second: ClosedRange<UInt8>
-        switch first {
-        case 0xC2...0xDF: (length, second) = (2, 0x80...0xBF)
-        case 0xE0: (length, second) = (3, 0xA0...0xBF)
-        case 0xED: (length, second) = (3, 0x80...0x9F)
-        case 0xE1...0xEF: (length, second) = (3, 0x80...0xBF)
-        case 0xF0: (length, second) = (4, 0x90...0xBF)
-        case 0xF1...0xF3: (length, second) = (4, 0x80...0xBF)
-        case 0xF4: (length, second) = (4, 0x80...0x8F)
-        default: throw .notJSON
-        }
-        guard position + length <= bytes.count, second.contains(bytes[position + 1]) else { throw .notJSON }
-        for offset in 2..<length where bytes[position + offset] & 0xC0 != 0x80 { throw .notJSON }
-        return length
-    }
-
-    private mutating func escaped(_ bytes: borrowing Span<UInt8>) throws(RPCFault) -> Unicode.Scalar {
-        guard let byte = next(bytes) else { throw .notJSON }
-        position += 1
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return Unicode.Scalar(byte)
-        case UInt8(ascii: "b"): return "\u{08}"
-        case UInt8(ascii: "f"): return "\u{0C}"
-        case UInt8(ascii: "n"): return "\n"
-        case UInt8(ascii: "r"): return "\r"
-        case UInt8(ascii: "t"): return "\t"
-        case UInt8(ascii: "u"): return try codePoint(bytes)
-        default: throw .notJSON
-        }
-    }
-
-    /// Half of a surrogate pair is no character: readers differ in what they make of it (RFC 8259 section 8.2).
-    private mutating func codePoint(_ bytes: borrowing Span<UInt8>) throws(RPCFault) -> Unicode.Scalar {
-        var value = try hexUnit(bytes)
-        if (0xD800..<0xDC00).contains(value) {
-            try skip("\\u", bytes)
-            let low = try hexUnit(bytes)
-            guard (0xDC00..<0xE000).contains(low) else { throw .notJSON }
-            value = 0x10000 + (value - 0xD800) << 10 + (low - 0xDC00)
-        }
-        guard let scalar = Unicode.Scalar(value) else { throw .notJSON }
-        return scalar
-    }
-
-    private mutating func hexUnit(_ bytes: borrowing Span<UInt8>) throws(RPCFault) -> UInt32 {
-        var unit: UInt32 = 0
-        for _ in 0..<4 {
-            guard let digit = next(bytes)?.hexValue else { throw .notJSON }
-            unit = unit << 4 | UInt32(digit)
-            position += 1
-        }
-        return unit
+        return text
     }
 }

@@ -9,39 +9,35 @@ package struct RequestFieldRules: Sendable {
     /// What the client says of where the request came from is not forwarded.
     package let dropsForwarded: Bool
 
-    /// How much of the content is at hand when the head is written.
+    /// How much of the body the gateway has when the head is written.
     package enum Content: UInt8, Sendable {
-        /// The upstream can be asked before it is sent.
+        /// Nothing yet, so the upstream can be asked first (`Expect`).
         case awaited
         /// At least its beginning.
         case begun
-        /// All of it: its length takes the place of chunks.
+        /// All of it, so its length is sent instead of chunks.
         case collected
     }
 
     /// What differs between the requests of a route.
     package struct Options: Hashable, Sendable {
-        /// The client used `Authorization` to authenticate to the gateway.
-        package let stripsAuthorization: Bool
+        /// Where the client's token for the gateway stands.
+        package let tokenPlaces: ClientTokenPlaces
         package let content: Content
         package let trace: TraceFields
         /// The gateway writes a `Destination` of its own.
         package let replacesDestination: Bool
-        /// The client used these to authenticate to the gateway.
-        package let strippedKeys: APIKeyPlaces
 
         package init(
-            stripsAuthorization: Bool,
+            tokenPlaces: ClientTokenPlaces,
             content: Content,
             trace: TraceFields = .pass,
-            replacesDestination: Bool = false,
-            strippedKeys: APIKeyPlaces = .none
+            replacesDestination: Bool = false
         ) {
-            self.stripsAuthorization = stripsAuthorization
+            self.tokenPlaces = tokenPlaces
             self.content = content
             self.trace = trace
             self.replacesDestination = replacesDestination
-            self.strippedKeys = strippedKeys
         }
     }
 
@@ -71,7 +67,7 @@ package struct RequestFieldRules: Sendable {
         case authorization
         /// No content waits, or it has been asked for.
         case expectation
-        /// The length of the content is known, and takes its place.
+        /// The length of the body is known, and is sent instead.
         case framing
         case forwardedPolicy
         case cookiePolicy
@@ -98,7 +94,7 @@ package struct RequestFieldRules: Sendable {
         switch field.kind {
         case .host: return .host
         case .authorization:
-            if options.stripsAuthorization { return .clientToken }
+            if options.tokenPlaces.hasAuthorization { return .clientToken }
             return keepsAuthorization ? nil : .authorization
         case .contentLength: return nil
         case .transferEncoding:
@@ -114,7 +110,7 @@ package struct RequestFieldRules: Sendable {
             if field.kind.isHopByHop { return .hopByHop }
             if owns(field, bytes) { return .owned }
             if options.trace != .pass, options.trace.drops(field, bytes) { return .trace }
-            if !options.strippedKeys.isEmpty, options.strippedKeys.has(field, bytes) { return .clientToken }
+            if options.tokenPlaces.hasKeyField, options.tokenPlaces.has(field, bytes) { return .clientToken }
             for name in head.options.nominated where bytes.equalsLowercased(field.name, name) { return .nominated }
             return nil
         }
@@ -160,12 +156,14 @@ package struct RequestFieldRules: Sendable {
     // MARK: Refusals
 
     /// Why these rules cannot be kept with such a head; nil where they can.
+    ///
+    /// - Parameter tokenPlaces: Where the client's token for the gateway stands.
     package func refusal(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        stripsAuthorization: Bool
+        _ tokenPlaces: ClientTokenPlaces
     ) -> GatewayProblem? {
-        if keepsAuthorization, !stripsAuthorization, head.present.contains(.secondAuthorization) {
+        if keepsAuthorization, !tokenPlaces.hasAuthorization, head.present.contains(.secondAuthorization) {
             return GatewayProblem(.requestRefused, "The request has more than one Authorization header.")
         }
         guard head.section.hasUnderscore, hasLookAlike(head, bytes) else { return nil }
@@ -204,14 +202,20 @@ package struct RequestFieldRules: Sendable {
     }
 }
 
-/// The places besides `Authorization` in which many SDKs send their API key: header fields, and parameters of the query.
-package struct APIKeyPlaces: OptionSet, Hashable, Sendable {
-    package let rawValue: UInt16
+/// Where a request can have its client's token for the gateway: in `Authorization`, and in the fields and parameters of the query that
+/// many SDKs use for their API key. What stands there is not forwarded.
+package struct ClientTokenPlaces: OptionSet, Hashable, Sendable {
+    package private(set) var rawValue: UInt16
 
     package init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// An empty array literal costs every request 700 instructions in modules other than this one.
-    package static var none: APIKeyPlaces { APIKeyPlaces(rawValue: 0) }
+    package static var none: ClientTokenPlaces { ClientTokenPlaces(rawValue: 0) }
+    package static var authorization: ClientTokenPlaces { ClientTokenPlaces(rawValue: authorizationBit) }
+
+    private static let authorizationBit: UInt16 = 0x8000
+    private static let parameterBits: UInt16 = 0x7F00
+    private static let fieldBits: UInt16 = 0x00FF
 
     private static let fields: [StaticString] = [
         "x-api-key", "api-key", "x-goog-api-key", "private-token", "xi-api-key",
@@ -235,8 +239,18 @@ package struct APIKeyPlaces: OptionSet, Hashable, Sendable {
         self.init(rawValue: index.map { 1 << UInt16(Self.firstParameter + $0) } ?? 0)
     }
 
+    // Checked for every request, so not with methods of option sets.
+
+    package var hasAuthorization: Bool {
+        get { rawValue & Self.authorizationBit != 0 }
+        set { rawValue = newValue ? rawValue | Self.authorizationBit : rawValue & ~Self.authorizationBit }
+    }
+
+    /// Whether a field for API keys is among them.
+    package var hasKeyField: Bool { rawValue & Self.fieldBits != 0 }
+
     /// Whether a parameter of the query is among them.
-    package var areInQuery: Bool { rawValue >> UInt16(Self.firstParameter) != 0 }
+    package var areInQuery: Bool { rawValue & Self.parameterBits != 0 }
 
     fileprivate var parameterNames: [[UInt8]] {
         Self.parameters.enumerated().compactMap { index, name in
@@ -246,7 +260,7 @@ package struct APIKeyPlaces: OptionSet, Hashable, Sendable {
 
     func has(_ field: HeadField, _ bytes: borrowing Span<UInt8>) -> Bool {
         guard case .other = field.kind else { return false }
-        return !intersection(APIKeyPlaces(field, bytes)).isEmpty
+        return !intersection(ClientTokenPlaces(field, bytes)).isEmpty
     }
 }
 
@@ -350,11 +364,11 @@ package enum TargetRewrite {
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         without name: [UInt8],
-        or keys: APIKeyPlaces
+        or places: ClientTokenPlaces
     ) -> [UInt8] {
         var query = keptQuery(of: head, bytes, without: name)
-        guard keys.areInQuery else { return query }
-        for name in keys.parameterNames where !query.isEmpty {
+        guard places.areInQuery else { return query }
+        for name in places.parameterNames where !query.isEmpty {
             let rest = kept(query.span, 0..<query.count - 1, without: name)
             query = rest
         }
@@ -366,10 +380,10 @@ package enum TargetRewrite {
     package static func query(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        without keys: APIKeyPlaces
+        without places: ClientTokenPlaces
     ) -> [UInt8] {
-        guard let first = keys.parameterNames.first else { return bytes.array(head.query) }
-        let kept = keptQuery(of: head, bytes, without: first, or: keys)
+        guard let first = places.parameterNames.first else { return bytes.array(head.query) }
+        let kept = keptQuery(of: head, bytes, without: first, or: places)
         return kept.isEmpty ? [] : [0x3F] + kept.dropLast()
     }
 

@@ -12,10 +12,8 @@ package struct ClientAuthenticator: Sendable {
         fileprivate(set) var hasPresentedToken = false
         /// Proofs name different clients. The request is refused, whatever the listener and the route ask for.
         package private(set) var isContradictory = false
-        /// The token stood in `Authorization`, which must not reach the upstream.
-        fileprivate(set) var usesAuthorization = false
-        /// The token of a program stood in these places, which must not reach the upstream.
-        fileprivate(set) var usedKeys: APIKeyPlaces = .none
+        /// Where the token stands. It must not reach the upstream.
+        fileprivate(set) var tokenPlaces: ClientTokenPlaces = .none
 
         /// Something proves this client.
         fileprivate mutating func prove(_ name: String) {
@@ -44,8 +42,7 @@ package struct ClientAuthenticator: Sendable {
             self.client = client
             isContradictory = false
             hasPresentedToken = true
-            usesAuthorization = false
-            usedKeys = .none
+            tokenPlaces = .none
         }
     }
 
@@ -112,7 +109,7 @@ package struct ClientAuthenticator: Sendable {
             if case .none = proven { continue }
             evidence.prove(proven)
             hasKnownToken = true
-            if case .authorization = field.kind { evidence.usesAuthorization = true }
+            if case .authorization = field.kind { evidence.tokenPlaces.hasAuthorization = true }
         }
         if !hasKnownToken, let name = places?.query,
             let token = ClientTokenParser.read(bytes, query: head.query, parameter: name)
@@ -145,7 +142,7 @@ package struct ClientAuthenticator: Sendable {
         for index in head.section.fields.indices where head.section.fields[index].kind == .authorization {
             let value = head.section.fields[index].value
             if registry.client(presenting: ClientTokenParser.read(bytes, value)) != .none {
-                evidence.usesAuthorization = true
+                evidence.tokenPlaces.hasAuthorization = true
             }
         }
         return evidence
@@ -188,16 +185,16 @@ package struct ClientAuthenticator: Sendable {
         guard let runs else { return }
         for index in head.section.fields.indices {
             let field = head.section.fields[index]
-            let key = APIKeyPlaces(field, bytes)
+            let key = ClientTokenPlaces(field, bytes)
             guard !key.isEmpty || Self.canPresentToken(field, bytes, places) else { continue }
             let found = ClientTokenParser.readAll(bytes, field.value).lazy.compactMap { registry.run($0, of: runs) }
             guard let run = found.first else { continue }
-            if case .authorization = field.kind { evidence.usesAuthorization = true }
+            if case .authorization = field.kind { evidence.tokenPlaces.hasAuthorization = true }
             take(run, from: key, proves: proves, in: &evidence)
         }
-        // A parameter of the route's own name is replaced when the request is written.
+        // A parameter with the name that the route injects is replaced when the request is written.
         for parameter in ClientTokenParser.parameters(bytes, query: head.query) {
-            let key = APIKeyPlaces(parameter: parameter.name, bytes)
+            let key = ClientTokenPlaces(parameter: parameter.name, bytes)
             guard !key.isEmpty || places?.query == bytes.array(parameter.name) else { continue }
             guard let run = registry.run(bytes.array(parameter.value), of: runs) else { continue }
             take(run, from: key, proves: proves, in: &evidence)
@@ -206,11 +203,11 @@ package struct ClientAuthenticator: Sendable {
 
     private func take(
         _ run: RunTokens.Found,
-        from key: APIKeyPlaces,
+        from key: ClientTokenPlaces,
         proves: Bool,
         in evidence: inout Evidence
     ) {
-        evidence.usedKeys.formUnion(key)
+        evidence.tokenPlaces.formUnion(key)
         guard proves else { return }
         evidence.hasPresentedToken = true
         if let name = registry.client(of: run) { evidence.prove(name) }

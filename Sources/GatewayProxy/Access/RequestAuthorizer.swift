@@ -632,7 +632,7 @@ extension RequestAuthorizer {
             trace?.add(.loopRefused)
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
-        if !evidence.usesAuthorization, let problem = gate.forbidConnectionAuth(head, bytes) {
+        if !evidence.tokenPlaces.hasAuthorization, let problem = gate.forbidConnectionAuth(head, bytes) {
             trace?.add(.connectionAuthRefused)
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
@@ -659,8 +659,7 @@ extension RequestAuthorizer {
         Admitted(
             match: match,
             client: evidence.client,
-            stripsAuthorization: evidence.usesAuthorization,
-            strippedKeys: evidence.usedKeys,
+            tokenPlaces: evidence.tokenPlaces,
             reach: connection.reach,
             chosen: chosen,
             crossOrigin: grant,
@@ -1016,10 +1015,8 @@ extension RequestAuthorizer {
         /// nil for a server without a route.
         package var route: Int? { if case .unrouted = match { nil } else { match.route } }
         package let client: String?
-        /// The client has authenticated to the gateway with `Authorization`, which therefore must not be forwarded.
-        package let stripsAuthorization: Bool
-        /// The client has authenticated to the gateway with these fields, which therefore must not be forwarded.
-        package let strippedKeys: APIKeyPlaces
+        /// Where the client's token for the gateway stands, which therefore must not be forwarded.
+        package let tokenPlaces: ClientTokenPlaces
         /// The reach of the listener that accepted the request.
         package let reach: ConnectionContext.Reach
         /// The source that the request has chosen, on a route that lets it; nil otherwise.

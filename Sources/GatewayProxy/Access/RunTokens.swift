@@ -9,9 +9,9 @@ import Synchronization
 package final class RunTokens: Sendable {
     /// A program that runs with such a token.
     package struct Program: Sendable {
-        /// The user of this machine who started it; nil where that is not known.
+        /// The user of this machine who started it; nil if unknown.
         let user: UInt32?
-        /// Costs a system call, so it is asked without the lock.
+        /// Costs a system call, so it is called without the lock.
         let isAlive: @Sendable () -> Bool
 
         package init(user: UInt32? = nil, isAlive: @escaping @Sendable () -> Bool) {
@@ -20,11 +20,11 @@ package final class RunTokens: Sendable {
         }
     }
 
-    /// Who has a share of the tokens that can exist at the same time.
+    /// Whose share of the tokens it counts against.
     private enum Owner: Hashable {
         /// The SHA-256 of the client's token that it stands for.
         case client([UInt8])
-        /// It proves no client. Users who are not known share one place.
+        /// It proves no client. All unknown users have one share.
         case user(UInt32?)
 
         var isClient: Bool { if case .client = self { true } else { false } }
@@ -77,7 +77,7 @@ package final class RunTokens: Sendable {
             return .failure(GatewayProblem(.requestRefused, "The client token is not one of access.clients."))
         }
         return begin(for: original, program, sha256: sha256).map { .success($0) }
-            ?? .failure(GatewayProblem(.overloaded, "Too many programs run with exec at the same time."))
+            ?? .failure(GatewayProblem(.overloaded, "Too many programs are running with exec."))
     }
 
     /// - Parameter original: The SHA-256 of a client's own token; nil where the program proves no client.
@@ -87,8 +87,8 @@ package final class RunTokens: Sendable {
         let owner = original.map { Owner.client($0) } ?? .user(program.user)
         let run = Run(digest: sha256(Array(token.utf8)), owner: owner, isAlive: program.isAlive)
         if add(run) { return Secret(token) }
-        // Programs that have exited may have their places still. Only this owner's are looked at: orders may come often.
-        endThoseThatExited { $0.owner == owner }
+        // Programs that have exited may still count. Only this owner's are checked, because a program can ask again and again.
+        removeExited { $0.owner == owner }
         return add(run) ? Secret(token) : nil
     }
 
@@ -103,13 +103,13 @@ package final class RunTokens: Sendable {
         }
     }
 
-    /// Makes room for others. The tokens of programs that have exited are invalid without it.
-    package func endThoseThatExited() {
+    /// Removes the tokens of programs that have exited. They are invalid already, but count against the limits.
+    package func removeExited() {
         guard isInUse else { return }
-        endThoseThatExited { _ in true }
+        removeExited { _ in true }
     }
 
-    private func endThoseThatExited(among isMeant: (Run) -> Bool) {
+    private func removeExited(among isMeant: (Run) -> Bool) {
         let gone = Set(runs.withLock { $0 }.filter { isMeant($0) && !$0.isAlive() }.map(\.digest))
         guard !gone.isEmpty else { return }
         runs.withLock { runs in

@@ -28,14 +28,13 @@ final class ExchangeDriver {
     private let admitted: RequestAuthorizer.Admitted
     /// Its credential is valid only once ``isAuthorized`` is set.
     private var route: CredentialedRoute
+    private var sessionUse = SessionUse.unused
     /// Whether it is known what is injected: ``credential``, or nothing at all.
     private var isAuthorized = false
     private var upstream: (any UpstreamStream)?
     private var content: RequestContent
     private var wait = CredentialWait()
     private var attempts = ConnectionAttempts()
-    /// How the request was signed, or is signed next; nil if its credential has no sessions, and before it is first sent.
-    private var turn: SigningSessions.Turn?
     /// The bytes of the request that an earlier stream could not send.
     private var unsent: ByteBuffer?
     /// What the response tells the client about the token.
@@ -54,6 +53,25 @@ final class ExchangeDriver {
     private var goesByHTTP1 = false
     /// When the exchange began, by the event loop's clock.
     private let begunAt: NIODeadline
+
+    /// Where the request stands with the sessions of its credential (``SigningSessions``).
+    private enum SessionUse {
+        /// It has not been sent yet, or its credential has no sessions.
+        case unused
+        case sent(SigningSessions.Turn)
+        /// The upstream has challenged it. It is sent again in this way.
+        case challenged(next: SigningSessions.Turn)
+
+        var isUnused: Bool { if case .unused = self { true } else { false } }
+
+        /// How the request is sent; nil if the sessions have not been asked.
+        var turn: SigningSessions.Turn? {
+            switch self {
+            case .unused: nil
+            case .sent(let turn), .challenged(next: let turn): turn
+            }
+        }
+    }
 
     /// What the deadline set at the client is for.
     private enum DeadlineUse {
@@ -340,8 +358,8 @@ final class ExchangeDriver {
     private func connect(with credential: Credential?) {
         if case .replaying = rules.phase {
             let rejected = self.credential?.generation ?? 0
-            // To sign anew is not recorded as a replay: some servers send a challenge for each request.
-            if turn == nil, !rules.wasSignedAnew {
+            // Signing again is not recorded as a replay: some servers send a challenge for each request.
+            if sessionUse.isUnused, !rules.wasSignedAnew {
                 source?.note(.replayed, generation: rejected, by: credentialRequest)
             }
             dropHeldResponse()
@@ -448,12 +466,13 @@ final class ExchangeDriver {
             switch signer.sign(signable, body.readableBytesUInt8Span) {
             case .success(let signature):
                 writer.signature = isMeasured ? signature.declaring(length: content.heldBytes) : signature
-                content.isSigned(by: signature.body)
+                content.startSigning(with: signature.body)
             case .failure(let problem): return problem
             }
         case .afterChallenge?:
-            turn = turn ?? compiled.sessions?.take(for: upstreamPath)
-            if case .signed(let slot)? = turn { writer.signature = slot.sign(signable(by: writer, bytes)) }
+            guard let turn = sessionUse.turn ?? compiled.sessions?.take(for: upstreamPath) else { break }
+            sessionUse = .sent(turn)
+            if case .signed(let slot) = turn { writer.signature = slot.sign(signable(by: writer, bytes)) }
         }
         return nil
     }
@@ -466,7 +485,7 @@ final class ExchangeDriver {
         return route.requestFields.refusal(
             of: request.decoder.head,
             bytes.readableBytesUInt8Span,
-            stripsAuthorization: admitted.stripsAuthorization
+            admitted.tokenPlaces
         )
     }
 
@@ -577,7 +596,7 @@ final class ExchangeDriver {
         return true
     }
 
-    /// Over HTTP/2, a WebSocket is asked for with CONNECT (RFC 8441 section 5), but its signature is over the client's GET.
+    /// Over HTTP/2, a WebSocket is opened with CONNECT (RFC 8441 section 5), but the signature covers the client's GET.
     private func takesUpgrade(_ stream: any UpstreamStream) -> Bool {
         guard route.isSigned, case .content = stream.requestForm else { return stream.takesUpgrade }
         return false
@@ -662,7 +681,12 @@ final class ExchangeDriver {
     }
 
     /// false for a request that was sent unsigned because its upstream has sent no challenge yet.
-    private var usesCredential: Bool { turn?.isSigned ?? true }
+    private var usesCredential: Bool {
+        switch sessionUse {
+        case .sent(.unsigned), .challenged(next: .unsigned): false
+        case .unused, .sent(.signed), .challenged(next: .signed): true
+        }
+    }
 
     /// - Returns: Why the request must not be sent; nil if the head was written.
     private func writeHead(on stream: any UpstreamStream) throws(HeadFault) -> GatewayProblem? {
@@ -692,8 +716,7 @@ final class ExchangeDriver {
         RequestWriter(
             route: route,
             match: admitted.match,
-            stripsAuthorization: admitted.stripsAuthorization,
-            strippedKeys: admitted.strippedKeys,
+            tokenPlaces: admitted.tokenPlaces,
             // A replay has the body in memory, so it need not wait for 100 (Continue).
             content: rules.contentHasBegun ? .begun : .awaited,
             forwarded: route.addsForwarded ? forwardedLines(bytes) : "",
@@ -883,7 +906,9 @@ final class ExchangeDriver {
         case .passResponse(let outcome):
             rejectionOutcome = outcome
             if outcome.tellsSource { tellRejected() }
-            if outcome == .challengedNotHeld, let turn { compiled.sessions?.leaveToNext(turn) }
+            if outcome == .challengedNotHeld, case .challenged(let next) = sessionUse {
+                compiled.sessions?.leaveToNext(next)
+            }
             return pass(head, bytes)
         case .holdResponse:
             record.trace?.reject(status: head.status, at: shared.clock.monotonic())
@@ -931,7 +956,7 @@ final class ExchangeDriver {
         }
         noteRefusal(head, bytes)
         // What was challenged without a signature, or again after a replay, is passed on: nothing else can be tried.
-        let isUnanswered = turn != nil && (rules.wasReplayed || !usesCredential)
+        let isUnanswered = !sessionUse.isUnused && (rules.wasReplayed || !usesCredential)
         let rejection =
             isUnanswered
             ? .challenge(isAnswered: false)
@@ -964,7 +989,7 @@ final class ExchangeDriver {
         _ content: [UInt8]
     ) -> ResponseFacts.Rejection? {
         guard let judge = credential?.signer?.judge else {
-            return isSignedOtherwise(after: head, bytes) ? .otherSignature : nil
+            return answerChallenge(in: head, bytes) ? .otherSignature : nil
         }
         guard judge.judgedStatuses.contains(head.status), let source else { return nil }
         let span = bytes.readableBytesUInt8Span
@@ -975,12 +1000,14 @@ final class ExchangeDriver {
         case .keysRejected:
             noteRefusal(status: head.status)
             return counted(.token(isRenewable: source.isRenewable))
-        case .wrongTime(let least): return isSignedAgain(after: response, least: least) ? .otherSignature : nil
+        case .wrongTime(let least): return correctDate(after: response, least: least) ? .otherSignature : nil
         }
     }
 
-    /// Whether the request is sent again with a signature of another date, because the upstream's clock differs from ours.
-    private func isSignedAgain(after response: TokenReply, least: Int) -> Bool {
+    /// Dates signatures by the upstream's clock, if that differs from ours.
+    ///
+    /// - Returns: Whether the request can be sent again with a signature of another date.
+    private func correctDate(after response: TokenReply, least: Int) -> Bool {
         let now = shared.clock.now()
         guard let measured = ClockSkew.seconds(in: response, sentAt: now, receivedAt: now) else { return false }
         let correction = compiled.correctSignatureDate(by: measured, least: least)
@@ -991,7 +1018,7 @@ final class ExchangeDriver {
         }
         if compiled.mayExplain(at: now.monotonic) {
             shared.logger.warning(
-                "The upstream refused a signature for its date",
+                "The upstream refused a signature because of its date",
                 metadata: [
                     "gateway.route": "\(compiled.plan.name)", "gateway.credential": "\(source?.name ?? "")",
                     "gateway.clock_skew_seconds": "\(measured)", "gateway.reason": "\(SignatureDate.advice(measured))",
@@ -1003,9 +1030,9 @@ final class ExchangeDriver {
 
     /// Tells the sessions of the credential what the upstream has answered.
     ///
-    /// - Returns: Whether the request can be sent again with another signature. ``turn`` is then the next one.
-    private func isSignedOtherwise(after head: borrowing ResponseHead, _ bytes: ByteBuffer) -> Bool {
-        guard let sessions = compiled.sessions, let turn else { return false }
+    /// - Returns: Whether the request can be sent again with another signature.
+    private func answerChallenge(in head: borrowing ResponseHead, _ bytes: ByteBuffer) -> Bool {
+        guard let sessions = compiled.sessions, case .sent(let turn) = sessionUse else { return false }
         let span = bytes.readableBytesUInt8Span
         guard head.status == 401 else {
             let info = head.fields.first { span.equalsLowercased($0.name, "authentication-info") }
@@ -1014,7 +1041,7 @@ final class ExchangeDriver {
         }
         let challenges = AuthChallenge.all(in: head, span)
         guard let next = sessions.answer(challenges, to: turn, for: upstreamPath) else { return false }
-        self.turn = next
+        sessionUse = .challenged(next: next)
         return true
     }
 
@@ -1721,8 +1748,10 @@ private struct RequestContent {
     /// The bytes that wait in the signer until more of the body has come.
     var unsignedBytes: Int { signer?.heldBytes ?? 0 }
 
-    /// The request is about to be sent, once more or for the first time: its body is signed from the beginning.
-    mutating func isSigned(by signer: (any BodySigner)?) {
+    /// The request is about to be sent, so its body is signed from the beginning.
+    ///
+    /// - Parameter signer: nil if the body is sent as it is.
+    mutating func startSigning(with signer: (any BodySigner)?) {
         self.signer = signer
         if signer != nil { sendUnframed() }
     }

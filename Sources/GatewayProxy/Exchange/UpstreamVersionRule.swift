@@ -6,7 +6,7 @@ import GatewayHTTP
 enum UpstreamVersionRule {
     /// Whether only HTTP/1.1 can carry the request.
     ///
-    /// - Parameter lacksWebSocket: The upstream's HTTP/2 is known to take none, or the request is signed.
+    /// - Parameter lacksWebSocket: The upstream is known not to accept WebSockets over HTTP/2, or the request is signed.
     static func needsHTTP1(
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
@@ -27,7 +27,7 @@ enum UpstreamVersionRule {
         + " Set protocol of the route to auto or http1."
 
     static let signsNoWebSocket =
-        "A WebSocket over HTTP/2 cannot be signed, because it is asked for with another method (RFC 8441)."
+        "A WebSocket over HTTP/2 cannot be signed, because it is opened with another method (RFC 8441)."
         + " Set protocol of the route to auto or http1."
 
     /// What a client that asks for a WebSocket in HTTP/2 is told when the response opens none.

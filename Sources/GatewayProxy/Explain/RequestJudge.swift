@@ -160,8 +160,7 @@ struct RequestJudge: Sendable {
         let draft = DepartureDraft(
             bytes: headBytes,
             match: admitted.match,
-            stripsAuthorization: admitted.stripsAuthorization,
-            strippedKeys: admitted.strippedKeys,
+            tokenPlaces: admitted.tokenPlaces,
             credential: credential,
             listener: listenerMatch.listener,
             client: admitted.client
@@ -221,8 +220,7 @@ extension ProxyServer {
 private struct DepartureDraft: Sendable {
     let bytes: [UInt8]
     let match: RouteTable.Match
-    let stripsAuthorization: Bool
-    let strippedKeys: APIKeyPlaces
+    let tokenPlaces: ClientTokenPlaces
     let credential: JudgedCredential?
     let listener: BoundListener
     let client: String?
@@ -236,15 +234,10 @@ private struct DepartureDraft: Sendable {
         guard case .head = decoder.decode(bytes.span) else { return nil }
         let route = maskedRoute(configuration)
         let rules = route.requestFields
-        if let problem = rules.refusal(of: decoder.head, bytes.span, stripsAuthorization: stripsAuthorization) {
+        if let problem = rules.refusal(of: decoder.head, bytes.span, tokenPlaces) {
             return .failure(problem)
         }
-        var writer = RequestWriter(
-            route: route,
-            match: match,
-            stripsAuthorization: stripsAuthorization,
-            strippedKeys: strippedKeys
-        )
+        var writer = RequestWriter(route: route, match: match, tokenPlaces: tokenPlaces)
         let source = ByteBuffer(bytes: bytes)
         if let problem = refusalToSign(decoder.head, source, by: writer, under: configuration.shared) {
             return .failure(problem)
@@ -340,10 +333,9 @@ private struct DepartureDraft: Sendable {
         replacesDestination: Bool
     ) -> [(name: String, reason: RequestFieldRules.DropReason)] {
         let options = RequestFieldRules.Options(
-            stripsAuthorization: stripsAuthorization,
+            tokenPlaces: tokenPlaces,
             content: .awaited,
-            replacesDestination: replacesDestination,
-            strippedKeys: strippedKeys
+            replacesDestination: replacesDestination
         )
         var dropped: [(name: String, reason: RequestFieldRules.DropReason)] = []
         for field in head.fields {

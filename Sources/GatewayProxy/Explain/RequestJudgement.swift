@@ -300,7 +300,7 @@ extension Explanation.Departure {
         case .authorization:
             route?.credential == nil ? "headers.remove names it" : "the route injects its own credential"
         case .expectation: "nothing has to be waited for"
-        case .framing: "its length is known"
+        case .framing: "the length of the body is known"
         case .forwardedPolicy: "headers.forwarded is \(route?.headers.forwarded.rawValue ?? "remove")"
         case .cookiePolicy: "cookies is \(route?.cookies.rawValue ?? "drop")"
         case .hopByHop: "it belongs to one connection"

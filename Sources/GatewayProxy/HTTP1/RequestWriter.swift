@@ -8,10 +8,8 @@ import NIOCore
 struct RequestWriter: ~Copyable {
     let route: CredentialedRoute
     let match: RouteTable.Match
-    /// The client used `Authorization` to authenticate to the gateway.
-    let stripsAuthorization: Bool
-    /// The client used these to authenticate to the gateway.
-    var strippedKeys: APIKeyPlaces = .none
+    /// Where the client's token for the gateway stands.
+    let tokenPlaces: ClientTokenPlaces
     var content = RequestFieldRules.Content.awaited
     /// What tells where the request came from, where the route wants that told.
     var forwarded = ""
@@ -114,11 +112,11 @@ struct RequestWriter: ~Copyable {
             return cursor.write(query)
         }
         guard let injected = route.query else {
-            guard strippedKeys.areInQuery else { return cursor.copy(head.query) }
-            return cursor.write(TargetRewrite.query(of: head, bytes, without: strippedKeys))
+            guard tokenPlaces.areInQuery else { return cursor.copy(head.query) }
+            return cursor.write(TargetRewrite.query(of: head, bytes, without: tokenPlaces))
         }
         cursor.write(0x3F)
-        cursor.write(TargetRewrite.keptQuery(of: head, bytes, without: injected.name, or: strippedKeys))
+        cursor.write(TargetRewrite.keptQuery(of: head, bytes, without: injected.name, or: tokenPlaces))
         cursor.write(injected.pair)
     }
 
@@ -150,7 +148,7 @@ struct RequestWriter: ~Copyable {
             case .server: [0x2A]
             case .copied(let path): bytes.array(path)
             }
-        let query = TargetRewrite.query(of: head, bytes, without: strippedKeys)
+        let query = TargetRewrite.query(of: head, bytes, without: tokenPlaces)
         let options = fieldOptions
         let fields = head.section.fields.compactMap { field -> SignableRequest.Field? in
             let reason = route.requestFields.dropReason(of: field, in: head, bytes, options)
@@ -222,9 +220,9 @@ struct RequestWriter: ~Copyable {
         let path = path(of: head, bytes)
         let kept =
             if let injected = route.query {
-                TargetRewrite.keptQuery(of: head, bytes, without: injected.name, or: strippedKeys)
-            } else if strippedKeys.areInQuery {
-                TargetRewrite.query(of: head, bytes, without: strippedKeys)
+                TargetRewrite.keptQuery(of: head, bytes, without: injected.name, or: tokenPlaces)
+            } else if tokenPlaces.areInQuery {
+                TargetRewrite.query(of: head, bytes, without: tokenPlaces)
             } else {
                 [UInt8]()
             }
@@ -234,7 +232,7 @@ struct RequestWriter: ~Copyable {
         } else if let injected = route.query {
             query = 1 + kept.count + injected.pair.count
         } else {
-            query = strippedKeys.areInQuery ? kept.count : head.query.count
+            query = tokenPlaces.areInQuery ? kept.count : head.query.count
         }
         let length = route.basePath.count + path.length + query
         frames.path(length: length, isSecret: route.hasSecretTarget)
@@ -250,7 +248,7 @@ struct RequestWriter: ~Copyable {
             return frames.value(query)
         }
         guard let injected = route.query else {
-            return strippedKeys.areInQuery ? frames.value(kept) : frames.value(bytes, head.query)
+            return tokenPlaces.areInQuery ? frames.value(kept) : frames.value(bytes, head.query)
         }
         frames.value("?")
         frames.value(kept)
@@ -296,11 +294,10 @@ struct RequestWriter: ~Copyable {
 
     private var fieldOptions: RequestFieldRules.Options {
         RequestFieldRules.Options(
-            stripsAuthorization: stripsAuthorization,
+            tokenPlaces: tokenPlaces,
             content: content,
             trace: trace?.fields ?? .pass,
-            replacesDestination: !destination.isEmpty,
-            strippedKeys: strippedKeys
+            replacesDestination: !destination.isEmpty
         )
     }
 

@@ -122,7 +122,7 @@ package enum UnixSocket {
         }
     }
 
-    /// The user at the other end; nil where the system does not say.
+    /// The user at the other end; nil if the system does not say.
     package static func peerUser(_ channel: any Channel) -> EventLoopFuture<UInt32?> {
         guard let provider = channel as? any SocketOptionProvider else {
             return channel.eventLoop.makeSucceededFuture(nil)

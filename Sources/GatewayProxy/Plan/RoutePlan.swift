@@ -343,16 +343,15 @@ extension RoutePlan.Allow {
         }
     }
 
-    /// What ``ToolRule/description`` says, made from what ``shown`` returned.
+    /// The description of its ``tools``, made from what ``shown`` returned.
     private static func calls(_ values: [String: ShownValue]) -> String {
-        func texts(_ key: String) -> String {
-            guard case .list(let names)? = values[key] else { return "" }
-            return names.map(\.text).joined(separator: ", ")
+        func names(_ key: String) -> [ToolRule.NamePattern] {
+            guard case .list(let names)? = values[key] else { return [] }
+            return names.compactMap { ToolRule.NamePattern($0.text) }
         }
-        guard values["tools_from"] != nil else { return "" }
-        let (tools, methods) = (texts("tools"), texts("mcp_methods"))
-        return (tools.isEmpty ? ", no tools" : ", tools \(tools)") + (methods.isEmpty ? "" : ", mcp_methods \(methods)")
-            + (values["tools_from"]?.text == ToolRule.Source.header.rawValue ? ", tools_from header" : "")
+        guard let source = values["tools_from"].flatMap({ ToolRule.Source(rawValue: $0.text) }) else { return "" }
+        let rule = ToolRule(tools: names("tools"), methods: names("mcp_methods"), source: source)
+        return ", \(rule.description)"
     }
 }
 

@@ -33,9 +33,9 @@ final class CompiledRoute: Sendable {
     let policy: RenewalPolicy
     /// The sessions of a credential that signs once the upstream has sent a challenge; nil for others.
     let sessions: SigningSessions?
-    /// A request that was refused may be signed again: after a challenge, or because of its date.
+    /// A request that was refused can be signed again: after a challenge, or because of its date.
     let mayBeSignedAgain: Bool
-    /// How far signatures are dated from our clock, in seconds (``SignatureDate``).
+    /// By how many seconds the dates of signatures differ from our clock (``SignatureDate``).
     private let signatureOffset = Atomic<Int>(0)
     private let proxyLogin: FixedCredentialSource?
     private let ownedFields: [String]
@@ -147,7 +147,7 @@ final class CompiledRoute: Sendable {
         now + .seconds(signatureOffset.load(ordering: .relaxed))
     }
 
-    /// An upstream has refused a signature for its date.
+    /// An upstream has refused a signature because of its date.
     ///
     /// - Parameters:
     ///   - measured: The upstream's clock minus ours, in seconds.

@@ -184,9 +184,9 @@ enum NameLookup {
     }
 }
 
-/// Where the name of a server leads, for a command that was told the name by another server.
+/// Looks up the name of a server, for a command that got the name from another server.
 package enum ServerName {
-    /// Whether all of its addresses are of the public internet; nil where it has none.
+    /// Whether all of its addresses are on the public internet; nil if it has none.
     package static func isPublic(_ server: Origin, on loop: any EventLoop) async -> Bool? {
         var addresses: [SocketAddress] = []
         for kind in NameLookup.Question.Kind.allCases {

@@ -30,7 +30,7 @@ struct HMACStrategy: AuthStrategy {
         $0("key_encoding", \.keyEncoding, .choice, example: "base64")
             .means("How the bytes of the key are written. text is the string itself, in UTF-8.")
         $0("key_prefix", \.keyPrefix, .text, example: "TC3")
-            .means("What stands before the key, if the API wants that.")
+            .means("A prefix that the API puts before the key.")
         $0("key_chain", example: "[\"{{time.date}}\", cvm, tc3_request]")
             .means(
                 "For a derived key: each string is signed with the signature of the one before it, and the first one with key. The "

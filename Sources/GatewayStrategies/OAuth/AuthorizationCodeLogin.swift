@@ -12,7 +12,7 @@ struct AuthorizationCodeLogin: LoginFlow {
 
     struct Issuer: Hashable {
         let name: String
-        /// Whether an answer that names nobody is refused.
+        /// Whether a response that names no issuer is refused.
         let isRequired: Bool
 
         func accepts(_ named: String?) -> Bool { named.map { $0 == name } ?? !isRequired }
@@ -23,7 +23,7 @@ struct AuthorizationCodeLogin: LoginFlow {
     let client: ClientAuthentication
     let scopes: [String]
     let browser: Browser
-    /// Whom the answer has to name (RFC 9207); nil accepts any.
+    /// The issuer that the response must name (RFC 9207); nil accepts any.
     let issuer: Issuer?
     /// Stand in the address of the page.
     let pageParameters: [TokenRequest.Parameter]

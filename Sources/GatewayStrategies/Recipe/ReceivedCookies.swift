@@ -74,8 +74,7 @@ struct ReceivedCookies {
 
     /// Section 5.1.4.
     private static func defaultPath(of url: AuthorityURL?) -> String {
-        guard let url, let start = url.text.firstRange(of: "://")?.upperBound else { return "/" }
-        let path = url.text[start...].drop { $0 != "/" && $0 != "?" }.prefix { $0 != "?" }
+        guard let path = url?.target.prefix(while: { $0 != "?" }) else { return "/" }
         guard let slash = path.lastIndex(of: "/"), slash != path.startIndex else { return "/" }
         return String(path[..<slash])
     }

@@ -153,8 +153,8 @@ package protocol TokenGrant: Sendable {
     /// What the token looks like on a forwarded request.
     func injection(of token: TokenSet) -> Injection
 
-    /// Signs forwarded requests with the token, which is then not injected. nil for most grants, and never nil for the others, whatever
-    /// the token: one that cannot be used needs a signer that refuses.
+    /// Signs forwarded requests with the token, which is then not injected. nil for most grants. A grant that signs has a signer for
+    /// every token: for one that it cannot use, the signer refuses all requests.
     func signer(with token: TokenSet) -> Signer?
 
     /// How a person gets a first token, or the next one when no renewal is possible; nil when no login exists.
@@ -212,7 +212,7 @@ extension AuthBehavior {
     /// Stands for any token where only the form of its injection matters.
     package static let exampleToken = TokenSet(access: Secret("example"), obtainedAt: UnixTime(milliseconds: 0))
 
-    /// Whether each request is signed, or a challenge is answered with a signature, so that nothing is known before.
+    /// Whether requests are signed, so that it is not known in advance what is sent.
     package var signs: Bool {
         switch self {
         case .signed: true

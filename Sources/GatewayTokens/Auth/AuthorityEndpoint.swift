@@ -16,8 +16,7 @@ package struct AuthorityEndpoint: Hashable, Sendable {
     /// - Parameter url: A segment with `*` in it fits any: something is filled in there later.
     package init(_ url: AuthorityURL) {
         origin = url.origin
-        let start = url.text.firstRange(of: "://")?.upperBound ?? url.text.startIndex
-        let path = Array(url.text[start...].prefix { $0 != "?" }.drop { $0 != "/" }.utf8)
+        let path = Array(url.target.prefix { $0 != "?" }.utf8)
         var reader = PathReader(0..<path.count)
         var segment: [UInt8] = []
         while let symbol = reader.next(path.span) {

@@ -11,7 +11,7 @@ package protocol DerivedStrategy: AuthStrategy {
     /// The whole credential.
     func made(from parent: any TokenGrant) throws(UnusableInput) -> any AuthStrategy
 
-    /// The whole credential, where the parent signs with keys of the configuration.
+    /// The whole credential, if the parent signs with keys from the configuration.
     func made(from signer: Signer) throws(UnusableInput) -> any AuthStrategy
 }
 
@@ -21,7 +21,7 @@ extension DerivedStrategy {
     }
 }
 
-/// What makes weaker tokens (RFC 8693).
+/// Exchanges a token for a weaker one (RFC 8693).
 package protocol DownscopingStrategy: DerivedStrategy {
     /// Reads `downscope` of a route, whose parent is the credential that the route names.
     init?(downscope fields: ConfigFields)

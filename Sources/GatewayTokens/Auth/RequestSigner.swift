@@ -50,7 +50,8 @@ package protocol RequestSigner: SignerDescription {
         _ content: borrowing Span<UInt8>
     ) -> Result<RequestSignature, GatewayProblem>
 
-    /// The statuses of the responses that ``verdict(on:isToHead:)`` is asked about. The beginning of their body is inspected first, if they have one.
+    /// The statuses of the responses that ``verdict(on:isToHead:)`` judges. The gateway inspects the beginning of their body first, if they
+    /// have one.
     var judgedStatuses: [Int] { get }
 
     /// What a response says about the signature of its request; nil if it says nothing.
@@ -69,7 +70,7 @@ extension RequestSigner {
 }
 
 extension Signer {
-    /// nil for one that does not judge responses by itself.
+    /// nil for a signer that does not judge responses.
     package var judge: (any RequestSigner)? {
         guard case .everyRequest(let signer) = self, !signer.judgedStatuses.isEmpty else { return nil }
         return signer
@@ -86,7 +87,7 @@ package enum SignatureVerdict: Hashable, Sendable {
     case wrongTime(least: Int)
 }
 
-/// Makes from a challenge of an upstream what later requests are signed with (``SigningSessions``). Pure.
+/// Turns a challenge of an upstream into a session that later requests are signed with (``SigningSessions``). Pure.
 package protocol ChallengeSigner: SignerDescription {
     /// - Parameter clientNonce: A random hexadecimal number that nobody can guess.
     /// - Returns: nil if none of the challenges may be answered.
@@ -202,7 +203,7 @@ package struct SignableRequest: Sendable {
 
 /// What a signer adds to one request.
 ///
-/// A class: every request has a place for one, and few have one.
+/// A class, because every request has room for one, and few need it.
 package final class RequestSignature: Sendable {
     package let fields: [Injection.Field]
     /// Takes the place of the request's query, without a `?`; nil leaves that as it is, and an empty one removes it.
@@ -222,7 +223,7 @@ package final class RequestSignature: Sendable {
         lines = Injection(fields: fields).lines
     }
 
-    /// The same with the length of a body that was collected, which takes the place of its chunks.
+    /// The same, with the length of a body that was collected and is therefore not sent in chunks.
     package func declaring(length: Int) -> RequestSignature {
         RequestSignature(
             fields: fields + [Injection.Field(name: "Content-Length", value: Secret(String(length)))],
@@ -232,9 +233,9 @@ package final class RequestSignature: Sendable {
     }
 }
 
-/// Replaces the signatures that stand within a body, while the body is forwarded.
+/// Replaces the signatures inside a body while the body is forwarded.
 package protocol BodySigner: Sendable {
-    /// The number of bytes that it keeps until more of the body has come.
+    /// The number of bytes that it holds back until more of the body has come.
     var heldBytes: Int { get }
 
     /// Takes the next part of the body, without the framing of HTTP.

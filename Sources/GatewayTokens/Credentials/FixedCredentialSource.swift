@@ -33,7 +33,7 @@ package final class FixedCredentialSource: CredentialSource {
     ///   - generation: Above that of what is sent before an upstream has asked, where there is such a thing.
     ///   - grantKey: The key of what is injected, or signed with.
     ///   - noted: Told of first uses and repetitions, for the audit log. Must not block.
-    ///   - keysRejected: Told when an upstream has said that the keys that it signs with are not valid. Must not block.
+    ///   - keysRejected: Called when an upstream says that the keys of the signature are not valid. Must not block.
     package init(
         name: String,
         strategy: String,
@@ -113,7 +113,7 @@ package final class FixedCredentialSource: CredentialSource {
 
     /// An upstream has refused it.
     ///
-    /// - Parameter status: 401 or 403; others only where the upstream has named the credential as the reason.
+    /// - Parameter status: 401 or 403; another one only if the upstream says that the credential is the reason.
     package func rejected(
         by client: String?,
         _ template: RejectionLedger.Key,

@@ -16,7 +16,7 @@ import Synchronization
 /// session is used by one request at a time.
 ///
 /// An upstream may have several protection spaces (RFC 9110 section 11.5), each with a realm and sessions of its own. While
-/// one is known, its sessions are used for all paths. With several, a request is signed at once if its path, or the longest
+/// only one is known, its sessions are used for all paths. With several, a request is signed at once if its path, or the longest
 /// known directory above it, was challenged for one of them.
 ///
 /// A challenge of another upstream means nothing here. Event loops share it.
@@ -53,16 +53,16 @@ package final class SigningSessions: Sendable {
         package var isSigned: Bool { if case .signed = self { true } else { false } }
     }
 
-    /// How many sessions of a realm are kept that no request uses.
+    /// How many unused sessions of a realm are kept.
     package static let maximumIdle = 64
-    /// How many realms are known. The one that was last asked for longest ago is forgotten first.
+    /// How many realms are known. The one whose last challenge is the oldest is forgotten first.
     package static let maximumRealms = 8
 
     private let signer: any ChallengeSigner
     private let state = Mutex(State())
 
     private struct Space {
-        /// How many ``places`` are known, and how long one may be.
+        /// How many ``places`` are kept, and how long one may be.
         static let maximumPlaces = 32
         static let longestPlace = 1024
 
@@ -104,7 +104,7 @@ package final class SigningSessions: Sendable {
     private static let slash = UInt8(ascii: "/")
 
     private struct State {
-        /// The one that has sent a challenge last is the last one.
+        /// The one with the latest challenge is the last.
         var spaces: [Space] = []
 
         func index(of slot: Slot) -> Int? { spaces.firstIndex { $0.realm == slot.session.realm } }
@@ -124,7 +124,7 @@ package final class SigningSessions: Sendable {
             let space = known.map { spaces.remove(at: $0) } ?? Space(realm: realm)
             if spaces.count >= SigningSessions.maximumRealms { spaces.removeFirst() }
             spaces.append(space)
-            // The path after its directory: it is forgotten later.
+            // The directory first, so that it is forgotten before the path.
             let directory = path.prefix((path.lastIndex(of: slash) ?? -1) + 1)
             for place in directory.count == path.count ? [path] : [Array(directory), path] where !place.isEmpty {
                 for index in spaces.indices { spaces[index].remove(place) }
@@ -142,7 +142,7 @@ package final class SigningSessions: Sendable {
         state.withLock { state in
             guard let index = state.index(for: path), let slot = state.spaces[index].idle.last else { return .unsigned }
             let isProven = slot.isProven.load(ordering: .relaxed)
-            // An answer that was not sent yet is for its own realm alone.
+            // A session that was not tried yet is for its own realm alone.
             guard isProven || state.known(path) == index else { return .unsigned }
             if state.spaces[index].isExclusive || !isProven {
                 state.spaces[index].idle.removeLast()

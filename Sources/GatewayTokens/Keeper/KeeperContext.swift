@@ -49,7 +49,7 @@ package final class KeeperContext: Sendable {
     let nonce: @Sendable () -> String
     /// Keeps the token that this one is made from; nil for a grant that needs none.
     let parent: TokenKeeper?
-    /// Why the keys of a parent that has no token of its own may not be used; nil while they may, and for any other grant.
+    /// Why the keys of a parent without a token of its own may not be used now; nil if they may, and for other grants.
     let parentProblem: @Sendable () -> GatewayProblem?
     let callLimit: SubjectCallLimit?
     /// Where the client's secret comes from; nil if unknown.

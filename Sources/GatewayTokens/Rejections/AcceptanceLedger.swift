@@ -80,7 +80,7 @@ package struct AcceptanceLedger: Sendable {
         checkInvariants()
     }
 
-    /// - Parameter status: 401 or 403; others only where the upstream has named the credential as the reason.
+    /// - Parameter status: 401 or 403; another one only if the upstream says that the credential is the reason.
     package mutating func reject(
         _ client: String?,
         _ template: RejectionLedger.Key,

@@ -39,11 +39,11 @@ package enum ClockSkew {
     }
 }
 
-/// How far signatures are dated from this machine's clock, after an upstream has refused one for its date.
+/// By how much the dates of signatures differ from this machine's clock, once an upstream has refused a signature for its date.
 package enum SignatureDate {
-    /// A wrong `Date` must not make a signature valid at any time that somebody likes.
+    /// A forged `Date` must not let its sender choose when signatures are valid.
     package static let mostSeconds = 15 * 60
-    /// How much difference a service accepts, at most (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
+    /// The largest difference that a service accepts (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
     /// RequestTimeTooSkewed).
     private static let tolerance = 15 * 60
 
@@ -60,8 +60,8 @@ package enum SignatureDate {
 
     /// - Parameters:
     ///   - measured: The upstream's clock minus ours, in seconds.
-    ///   - present: How far signatures are dated from our clock now.
-    ///   - least: By how much the dates must differ.
+    ///   - present: By how much they differ from our clock now.
+    ///   - least: The smallest difference that explains the refusal.
     package static func correction(by measured: Int, from present: Int, least: Int) -> Correction {
         let wanted = min(max(measured, -mostSeconds), mostSeconds)
         guard (measured - wanted).magnitude < tolerance else { return .outOfReach }

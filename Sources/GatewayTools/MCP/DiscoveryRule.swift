@@ -72,8 +72,7 @@ extension AuthorityURL {
 
     /// The path without a slash at its end; empty for the root.
     package var resourcePath: String {
-        guard let separator = text.firstRange(of: "://") else { return "" }
-        let path = text[separator.upperBound...].drop { $0 != "/" && $0 != "?" }.prefix { $0 != "?" }
+        let path = target.prefix { $0 != "?" }
         return path.hasSuffix("/") ? String(path.dropLast()) : String(path)
     }
 

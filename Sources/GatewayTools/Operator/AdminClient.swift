@@ -34,7 +34,7 @@ struct AdminQuestion: Equatable {
 struct AdminClient: Sendable {
     private static let answerLimit = 4 << 20
 
-    /// By the name that the certificate of the gateway must carry, which is empty without TLS. They live as long as the command.
+    /// By the name that the gateway's certificate must have; empty without TLS. They live as long as the command.
     private static let clients = Mutex<[String: HTTPClient]>([:])
 
     private static func client(expecting name: String?) -> HTTPClient {
@@ -52,7 +52,7 @@ struct AdminClient: Sendable {
         }
     }
 
-    /// Has connections fail before the operator's token is sent where the certificate does not carry the name.
+    /// Closes a connection before the operator's token is sent if the certificate does not have the name.
     private static func require(_ name: PeerName, in configuration: inout HTTPClient.Configuration) {
         configuration.httpVersion = .http1Only
         configuration.http1_1ConnectionDebugInitializer = { channel in

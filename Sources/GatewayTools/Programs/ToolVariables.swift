@@ -116,8 +116,8 @@ struct ToolVariables {
         }
     }
 
-    /// Keeps the keys from git where a tool such as `gh` is its credential helper, and the host has no route with a credential: the host
-    /// would get the token of the run, in place of the login that the tool has stored.
+    /// Keeps the keys away from git if a tool such as `gh` is its credential helper and the host has no route with a credential. Git would
+    /// otherwise send the token of the run there, instead of the login that the tool has stored.
     private mutating func addGitHelpers(for presets: [Preset], _ own: (String) -> String?) {
         let added = Set(variables.map(\.name))
         let keys = presets.flatMap(\.tools).filter { $0.gitHost != nil && added.contains($0.name) }
@@ -162,7 +162,7 @@ struct ToolVariables {
     }
 }
 
-/// A credential helper of git that asks the helpers of the person, without some variables in their environment.
+/// A credential helper of git that calls the user's own helpers without some variables in their environment.
 struct GitHelper {
     let host: String
     /// The names of these variables.
@@ -177,9 +177,9 @@ struct GitHelper {
             + "case $1 in get) set fill ;; store) set approve ;; erase) set reject ;; *) exit ;; esac; git credential \"$1\"; }; f"
     }
 
-    /// Settings behind those that the environment has.
+    /// Settings that follow those in the environment.
     ///
-    /// - Returns: Nothing where git could not read its settings anyway.
+    /// - Returns: Nothing if git could not read its settings anyway.
     static func variables(_ helpers: [GitHelper], _ own: (String) -> String?) -> [ClientEnvironment.Variable] {
         let text = own(count).flatMap { $0.isEmpty ? nil : $0 } ?? "0"
         guard !helpers.isEmpty, let before = Int(text), (0...1024).contains(before) else { return [] }

@@ -81,31 +81,31 @@ struct SecretWatchTests {
         await running.value
     }
 
-    @Test func whatIsDoubtedIsAskedForBeforeItsTTLEnds() {
+    @Test func aProgramRunsBeforeItsTTLEndsIfItsSecretWasRejected() {
         let program = SecretProgram(["print-secret"], timeout: .seconds(5), ttl: .seconds(3600))
         let start = MonotonicTime(nanoseconds: 0)
         var schedule = SecretSchedule([program: ProgramAnswer(secret: Secret("one"), at: start)])
         #expect(schedule.due(at: start + .seconds(60)) == [])
-        schedule.doubt(at: start + .seconds(60))
+        schedule.secretWasRejected(at: start + .seconds(60))
         #expect(schedule.due(at: start + .seconds(60)) == [program])
         let change = schedule.answered(program, Secret("two"), at: start + .seconds(61))
         #expect(change.hasNewSecret)
         // Rejections without end ask for it every ten seconds.
-        for second in 61..<71 { schedule.doubt(at: start + .seconds(second)) }
+        for second in 61..<71 { schedule.secretWasRejected(at: start + .seconds(second)) }
         #expect(schedule.due(at: start + .seconds(70)) == [])
         #expect(schedule.due(at: start + .seconds(71)) == [program])
         _ = schedule.failed(program, at: start + .seconds(71))
         _ = schedule.failed(program, at: start + .seconds(72))
-        schedule.doubt(at: start + .seconds(72))
+        schedule.secretWasRejected(at: start + .seconds(72))
         #expect(schedule.due(at: start + .seconds(73)) == [], "a program that fails keeps its pause")
     }
 
-    @Test func aDoubtCountsOnce() {
-        let doubt = SecretDoubt()
-        #expect(!doubt.take())
-        doubt.raise()
-        doubt.raise()
-        #expect(doubt.take() && !doubt.take())
+    @Test func aRejectionCountsOnce() {
+        let rejection = SecretRejectionFlag()
+        #expect(!rejection.take())
+        rejection.raise()
+        rejection.raise()
+        #expect(rejection.take() && !rejection.take())
     }
 
     @Test func theSameSecretIsNoNews() async throws {

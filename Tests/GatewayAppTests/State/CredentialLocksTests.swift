@@ -73,7 +73,7 @@ final class CredentialLocksTests {
         }
         #expect(locked() == [])
         try await CredentialLocks(in: folder).lock("one")
-        #expect(locked() == ["one", "two"], "what shares a secret shares its lock")
+        #expect(locked() == ["one", "two"], "credentials with the same secret share a lock")
         #expect(LockedCredentials(plan).unknown == nil)
         try "not a list".write(toFile: CredentialLocks.path(in: folder), atomically: true, encoding: .utf8)
         #expect(locked() == ["one", "two", "other"])

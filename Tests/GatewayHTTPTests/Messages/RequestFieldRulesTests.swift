@@ -23,17 +23,15 @@ struct RequestFieldRulesTests {
     private static func kept(
         _ fields: [String],
         by rules: RequestFieldRules,
-        stripsAuthorization: Bool = false,
+        tokenPlaces: ClientTokenPlaces = [],
         content: RequestFieldRules.Content = .awaited,
         trace: TraceFields = .pass,
-        strippedKeys: APIKeyPlaces = [],
         line: String = "GET / HTTP/1.1"
     ) -> [[String]]? {
         let options = RequestFieldRules.Options(
-            stripsAuthorization: stripsAuthorization,
+            tokenPlaces: tokenPlaces,
             content: content,
-            trace: trace,
-            strippedKeys: strippedKeys
+            trace: trace
         )
         return HeadText.request(fields, line: line) { head, bytes in
             var (runs, index) = ([[String]](), 0)
@@ -58,10 +56,10 @@ struct RequestFieldRulesTests {
 
     @Test func aKeyThatProvedTheClientToTheGatewayIsStripped() {
         let fields = ["X-Api-Key: 1", "API-Key: 2", "x-goog-api-key: 3", "x-api-keys: 4"]
-        let key = HeadText.request(fields) { head, bytes in APIKeyPlaces(head.section.fields[2], bytes) }
+        let key = HeadText.request(fields) { head, bytes in ClientTokenPlaces(head.section.fields[2], bytes) }
         #expect(key?.isEmpty == false)
         #expect(Self.kept(fields, by: Self.rules()) == [fields])
-        let kept = Self.kept(fields, by: Self.rules(), strippedKeys: key ?? [])
+        let kept = Self.kept(fields, by: Self.rules(), tokenPlaces: key ?? [])
         #expect(kept == [["X-Api-Key: 1"], ["x-goog-api-key: 3", "x-api-keys: 4"]])
     }
 
@@ -105,7 +103,7 @@ struct RequestFieldRulesTests {
         _ isForwarded: Bool
     ) {
         let rules = Self.rules(keepsAuthorization: keeps)
-        let kept = Self.kept(["Authorization: Basic eDp5"], by: rules, stripsAuthorization: strips)
+        let kept = Self.kept(["Authorization: Basic eDp5"], by: rules, tokenPlaces: strips ? .authorization : [])
         #expect(kept == (isForwarded ? [["Authorization: Basic eDp5"]] : []))
     }
 
@@ -167,9 +165,9 @@ struct APIKeyQueryTests {
     private static func left(_ query: String, without names: [String]) -> [String?] {
         let line = "GET /a\(query) HTTP/1.1"
         return HeadText.request(line: line) { head, bytes in
-            let keys = names.reduce(into: APIKeyPlaces()) { keys, name in
+            let keys = names.reduce(into: ClientTokenPlaces()) { keys, name in
                 let bytes = Array(name.utf8)
-                keys.formUnion(APIKeyPlaces(parameter: bytes.indices, bytes.span))
+                keys.formUnion(ClientTokenPlaces(parameter: bytes.indices, bytes.span))
             }
             let injected = Array("token".utf8)
             return [
@@ -195,7 +193,7 @@ struct APIKeyQueryTests {
     @Test func otherParametersAreNotAmongThem() {
         for name in ["keys", "Key", "", "a key", "x-api-key"] {
             let bytes = Array(name.utf8)
-            #expect(APIKeyPlaces(parameter: bytes.indices, bytes.span).isEmpty, "\(name)")
+            #expect(ClientTokenPlaces(parameter: bytes.indices, bytes.span).isEmpty, "\(name)")
         }
     }
 }

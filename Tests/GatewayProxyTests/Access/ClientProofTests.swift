@@ -103,7 +103,7 @@ struct ClientProofTests {
             Issue.record("it was refused")
             return
         }
-        #expect(admitted.stripsAuthorization)
+        #expect(admitted.tokenPlaces.hasAuthorization)
     }
 
     // MARK: Two tokens

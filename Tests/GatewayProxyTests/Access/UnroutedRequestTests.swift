@@ -118,12 +118,12 @@ struct UnroutedRequestTests {
         #expect(refusal(url, clients: ["laptop"])?.kind == .proxyAuthRequired)
         let proof = "Proxy-Authorization: Bearer laptop-token\r\nAuthorization: Bearer of-the-server\r\n"
         let proven = try #require(passed(url, clients: ["laptop"], fields: proof))
-        #expect(proven.server.client == "laptop" && !proven.admitted.stripsAuthorization)
+        #expect(proven.server.client == "laptop" && !proven.admitted.tokenPlaces.hasAuthorization)
         // The token of the gateway is not for that server.
         let own = try #require(
             passed(url, clients: ["laptop"], fields: "Authorization: Bearer laptop-token\r\n")
         )
-        #expect(own.admitted.client == "laptop" && own.admitted.stripsAuthorization)
+        #expect(own.admitted.client == "laptop" && own.admitted.tokenPlaces.hasAuthorization)
     }
 
     @Test func aReloadJudgesTheAddress() throws {

@@ -182,7 +182,7 @@ struct ConnectTests {
             Issue.record("it was refused")
             return
         }
-        #expect(admitted.client == "laptop" && admitted.stripsAuthorization)
+        #expect(admitted.client == "laptop" && admitted.tokenPlaces.hasAuthorization)
     }
 
     @Test func twoProofsAreRefused() {
@@ -257,7 +257,7 @@ struct ConnectTests {
             Issue.record("it was refused")
             return
         }
-        #expect(admitted.stripsAuthorization == isStripped && admitted.client == "laptop")
+        #expect(admitted.tokenPlaces.hasAuthorization == isStripped && admitted.client == "laptop")
     }
 
     @Test func onAConnectionThatWasTakenNoOtherOneIs() {
