@@ -31,6 +31,7 @@ enum PageStyle {
           margin: 2rem 0 .6rem; }
         h3 { font-size: 1rem; overflow-wrap: anywhere; }
         body.narrow h1 { margin-bottom: 1rem; } body.narrow p { margin: .75rem 0; }
+        body.narrow label input { margin-top: .35rem; }
         a { color: var(--accent); }
         code, pre, .code { font: .875em/1.45 ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", monospace; }
         .soft, footer { color: var(--soft); }
@@ -202,6 +203,7 @@ enum PageStyle {
           body { padding: 1rem .9rem 2rem; }
           .about { margin-left: 0; }
           .explain input::placeholder { font-size: .75rem; }
+          #answer pre { white-space: pre-wrap; overflow-wrap: anywhere; }
           .need .actions, .need .command { width: 100%; }
           .need .command { justify-content: space-between; }
           .inside { padding-left: 1rem; } .inside dt { line-height: 1.45; }
