@@ -33,7 +33,7 @@ package struct AuditFormatter: Sendable {
             Part(time(row.at), .dim),
             Part(pad(SafeText.singleLine(row.event), to: 18), row.failed ? .red : Self.colour(of: row.event)),
             Part(pad(SafeText.singleLine(row.credential ?? "-"), to: 20)),
-            Part(pad(row.generation.map { "gen \($0)" } ?? "", to: 7)),
+            Part(pad(row.generation.flatMap { $0 > 0 ? "gen \($0)" : nil } ?? "", to: 7)),
         ]
         if row.failed { parts.append(Part("failed", .red)) }
         parts += facts(row).map { Part($0) }
@@ -116,7 +116,7 @@ package struct AuditFormatter: Sendable {
             Part(pad(String(row.status), to: 3), row.failed ? .red : .green),
             Part(pad(SafeText.singleLine(row.route), to: 16)),
             Part(pad(SafeText.singleLine(row.credential ?? "-"), to: 20)),
-            Part(pad(row.generation.map { "gen \($0)" } ?? "", to: 7)),
+            Part(pad(row.generation.flatMap { $0 > 0 ? "gen \($0)" : nil } ?? "", to: 7)),
         ]
         return laidOut(parts + facts.map { Part($0) })
     }

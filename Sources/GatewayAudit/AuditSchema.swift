@@ -130,7 +130,7 @@ package enum AuditSchema {
 
     static func isReplaced(_ table: String) -> AuditError {
         AuditError(
-            "\(table) in the audit log is no table any more: somebody has replaced it; restore the audit log from a "
+            "\(table) in the audit log is no longer a table: somebody has replaced it; restore the audit log from a "
                 + "backup, or move it and its .head file away to begin a new one"
         )
     }

@@ -142,7 +142,7 @@ struct AuditVerifier {
     /// Before anything is read: a view may have no end.
     private func verifyTables(_ database: Database) throws {
         guard let name = try AuditSchema.replacedTable(in: database) else { return }
-        throw Found(.replaced, "\(name) is no table any more: somebody has put something else in its place")
+        throw Found(.replaced, "\(name) is no longer a table: something else was put in its place")
     }
 
     private func verifyViews(_ database: Database) throws {

@@ -98,7 +98,7 @@ struct AuditIndexTests {
         let who = AuditWho.Question(credential: "box")
         await #expect(throws: AuditError.self) { try await fixture.reader.who(who) }
         await #expect(throws: AuditError.self) { try await fixture.reader.tail(last: 1) }
-        #expect { try fixture.open() } throws: { "\($0)".contains("\(table) in the audit log is no table any more") }
+        #expect { try fixture.open() } throws: { "\($0)".contains("\(table) in the audit log is no longer a table") }
     }
 
     /// Making an index takes the time that events would wait.

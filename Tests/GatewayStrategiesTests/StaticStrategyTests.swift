@@ -105,8 +105,8 @@ struct StaticStrategyTests {
 
     @Test(arguments: [
         ("Bearer abc", "token: begins with the scheme; the gateway writes \"Bearer\" itself"),
-        (" abc", "token: a token is visible ASCII without a space at either end"),
-        ("tök", "token: a token is visible ASCII without a space at either end"),
+        (" abc", "token: must be visible ASCII without a space at either end or a byte order mark"),
+        ("tök", "token: must be visible ASCII without a space at either end or a byte order mark"),
         ("a\r\nX: y", "token: the secret contains a control character, such as a line break in the middle"),
         ("", "token: the secret is empty"), (" ", "token: the secret has nothing but spaces"),
     ])

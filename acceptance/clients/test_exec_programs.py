@@ -529,7 +529,7 @@ def test_nobody_takes_the_place_of_a_gateway_that_was_killed(foreign, stranger, 
     gateway.process.kill()
     gateway.process.wait(10)
     done = stranger.run("exec", *MINE, "--", "true", MINE=TOKEN)
-    assert done.returncode == 4 and "does not listen at" in done.stderr, done
+    assert done.returncode == 4 and "no longer listens at" in done.stderr, done
     command = ["/usr/bin/python3", "-c", LISTEN, str(gateway.admin_port)]
     impostor = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, user=other_users[1].number, env={})
     try:

@@ -23,6 +23,8 @@ class PortBlock:
     """
 
     SIZE = 1000
+    #: Browsers open no connection to it (fetch.spec.whatwg.org, "port blocking"); the other ports of that list are below all blocks.
+    BLOCKED = 10_080
 
     def __init__(self):
         self.first = self.lock = None
@@ -51,6 +53,8 @@ class PortBlock:
         for _ in range(self.SIZE):
             port = self.first + self.given % self.SIZE
             self.given += 1
+            if port == self.BLOCKED:
+                continue
             with socket.socket() as probe, contextlib.suppress(OSError):
                 # As a listener does: a port on which only closed connections linger is free.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

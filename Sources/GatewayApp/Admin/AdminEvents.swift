@@ -17,7 +17,7 @@ struct AdminEvents: Sendable {
             return events.stream(request, context) { AdminResponse.encoded($0) ?? "{}" }
         },
         AdminEndpoint(.get, "/live", .role(.viewer)) { options, request, context in
-            AdminEvents(options: options).stream(request, context) { [now = options.now] in
+            AdminEvents(options: options).stream(request, context, isPage: true) { [now = options.now] in
                 LiveSection.row(of: $0, now: now()).text
             }
         },
@@ -60,12 +60,14 @@ struct AdminEvents: Sendable {
     private func stream(
         _ request: Request,
         _ context: AdminContext,
+        isPage: Bool = false,
         _ text: @escaping @Sendable (AuditEntry) -> String
     ) -> Response {
-        let query: EventQuery
+        var query: EventQuery
         let last: Int64?
         do throws(GatewayProblem) {
             query = try Self.query(request)
+            query.mergesWithheld = isPage
             let since = try Self.number("since", request)
             last = HTTPField.Name("Last-Event-ID").flatMap { request.headers[$0] }.flatMap { Int64($0) } ?? since
         } catch {

@@ -91,6 +91,8 @@ struct AdminPage: Sendable {
     ) async -> Response {
         let (control, operations) = (options.control, AdminAPI.operations)
         let (recent, timeline) = options.broadcaster.snapshot
+        var query = query
+        query.mergesWithheld = true
         do throws(GatewayProblem) {
             let traffic = try await operations.traffic.answer(control)
             let page = StatusPage(

@@ -96,15 +96,16 @@ extension Attention {
         )
     }
 
-    /// `the audit log cannot be written: disk full`.
+    /// `the audit log cannot be written: disk full`, or several sentences.
     private init(reason: String, isServing: Bool) {
-        let parts = reason.split(separator: ": ", maxSplits: 1).map(String.init)
-        let title = parts.first ?? reason
+        let gaps = [". ", ": "].compactMap { reason.firstRange(of: $0) }
+        let gap = gaps.min { $0.lowerBound < $1.lowerBound }
+        let title = gap.map { String(reason[..<$0.lowerBound]) } ?? reason
         self.init(
             severity: isServing ? .soon : .failing,
             name: title,
             title: title.prefix(1).uppercased() + title.dropFirst(),
-            text: parts.count == 2 ? parts[1] : ""
+            text: gap.map { String(reason[$0.upperBound...]) } ?? ""
         )
     }
 }

@@ -184,7 +184,7 @@ extension RequestHistory.Request {
         if wasReplayed { page.add("replayed", ["it was sent again with a newer token"]) }
         page.add("time", [times?.text])
         page.add(
-            "content",
+            "body",
             [bytesReceived.map { "\($0) bytes from the client" }, bytesSent.map { "\($0) bytes to it" }]
         )
         for event in events { page.add("event", [event.text]) }

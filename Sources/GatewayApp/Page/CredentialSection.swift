@@ -127,7 +127,9 @@ struct CredentialSection {
 
     private func events(of names: Set<String>) -> [String: [AuditEntry]] {
         var events: [String: [AuditEntry]] = [:]
-        for entry in page.recent.page(EventQuery(), limit: .max).events {
+        var query = EventQuery()
+        query.mergesWithheld = true
+        for entry in page.recent.page(query, limit: .max).events {
             guard let name = entry.credential, names.contains(name), events[name, default: []].count < Self.eventLimit
             else { continue }
             events[name, default: []].append(entry)
@@ -269,9 +271,11 @@ private struct CredentialDetails {
     private var cause: HTML? {
         guard let token = row.token, let reason = token.failing?.reason ?? token.lastError else { return nil }
         let said = token.authorityError.map { " The authorization server said: \($0.text)." }
-        let command = (token.failing?.command ?? token.action).map { text -> HTML in
-            text.hasPrefix("authgateway ")
-                ? "<p>\(HTML.command(text, label: "the command for \(row.name)"))</p>" : "<p>\(text)</p>"
+        let command = (token.failing?.command ?? token.action).flatMap { text -> HTML? in
+            guard !text.hasPrefix("authgateway ") else {
+                return "<p>\(HTML.command(text, label: "the command for \(row.name)"))</p>"
+            }
+            return token.failing?.remedy.contains(text) == true ? nil : "<p>\(text)</p>"
         }
         return
             "<p><strong>\(PageText.sentence(reason, now: row.now))</strong>\(said) \(token.failing?.remedy)</p>\(command)"

@@ -186,9 +186,10 @@ enum PageScript {
         async function operate(button) {
           const { operation, credential, words } = button.dataset;
           if (operation !== "refresh" && operation !== "unlock") {
-            find("#confirm-title").textContent = `${operation} ${credential}?`;
+            const verb = operation[0].toUpperCase() + operation.slice(1);
+            find("#confirm-title").textContent = `${verb} ${credential}?`;
             find("#confirm-text").textContent = words;
-            find("#confirm-yes").textContent = operation;
+            find("#confirm-yes").textContent = verb;
             if (!(await opened(find("#confirm")))) return;
           }
           await change(button, `/api/tokens/${encodeURIComponent(credential)}/${operation}`, (report) => report.message);

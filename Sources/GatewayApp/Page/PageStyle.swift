@@ -31,6 +31,7 @@ enum PageStyle {
           margin: 2rem 0 .6rem; }
         h3 { font-size: 1rem; overflow-wrap: anywhere; }
         body.narrow h1 { margin-bottom: 1rem; } body.narrow p { margin: .75rem 0; }
+        body.narrow label input { margin-top: .35rem; }
         a { color: var(--accent); }
         code, pre, .code { font: .875em/1.45 ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", monospace; }
         .soft, footer { color: var(--soft); }
@@ -156,6 +157,7 @@ enum PageStyle {
         svg .good { fill: var(--good-fill); } svg .warn { fill: var(--warn-fill); } svg .bad { fill: var(--bad-fill); }
         svg .accent { fill: var(--accent-fill); } svg .plain { fill: var(--soft); }
         .filters, .filters nav { display: flex; flex-wrap: wrap; gap: .4rem; align-items: center; }
+        .filters label { min-width: 0; max-width: 100%; } .filters select { max-width: min(16rem, 100%); }
         .filters { margin-bottom: .6rem; } #live form.filters, main > form.filters { margin-top: .75rem; } #pause { margin-left: auto; }
         .chip, #pause { border-radius: 99px; font-size: .875rem; min-height: 2rem; padding: .2rem .8rem;
           border: 1px solid var(--line); background: var(--card); color: var(--soft); text-decoration: none;
@@ -182,6 +184,7 @@ enum PageStyle {
         @media (max-width: 60rem) {
           .row { grid-template-columns: minmax(0, 1fr) 3.75rem 4rem; gap: .1rem .5rem; align-items: baseline; }
           .table { padding: 0; } .titles + .route, .titles + .entry { border-top: 0; }
+          .titles + .entry > summary { border-radius: 11px 11px 0 0; }
           .titles, .upstream, .credential, .latency { display: none; }
           .chart { grid-column: 1 / -1; } .route .hour { width: 100%; height: 1.6rem; }
           .route .name { grid-row: 1; }
@@ -200,6 +203,7 @@ enum PageStyle {
           body { padding: 1rem .9rem 2rem; }
           .about { margin-left: 0; }
           .explain input::placeholder { font-size: .75rem; }
+          #answer pre { white-space: pre-wrap; overflow-wrap: anywhere; }
           .need .actions, .need .command { width: 100%; }
           .need .command { justify-content: space-between; }
           .inside { padding-left: 1rem; } .inside dt { line-height: 1.45; }

@@ -175,9 +175,11 @@ private struct NeedsSection {
         let login = item.login.map { name -> HTML in
             "<a class=\"button primary\" href=\"/login?credential=\(PercentEncoding.encode(name))\">Log in</a>"
         }
-        let command = item.command.map { command -> HTML in
-            // An action can also be a sentence.
-            guard command.hasPrefix("authgateway ") else { return "<span class=\"soft\">\(command)</span>" }
+        let command = item.command.flatMap { command -> HTML? in
+            // An action can also be a sentence, which the text may have said already.
+            guard command.hasPrefix("authgateway ") else {
+                return item.text.contains(command) ? nil : "<span class=\"soft\">\(command)</span>"
+            }
             return HTML.command(command, label: "the command for \(item.title)")
         }
         guard login != nil || command != nil else { return nil }

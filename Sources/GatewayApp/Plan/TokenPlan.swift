@@ -65,8 +65,8 @@ extension TokenPlan {
         $0("encryption_key", default: "key", shown: { $0.encryptionKey?.shown }, example: "{env: TOKEN_STORE_KEY}")
             .covers { $0.encryptionKey?.covered ?? [] }
             .means(
-                "The key of the token store alone, for store: sqlite and store: postgres. authgateway key rotate makes one for sqlite. "
-                    + "With store: postgres, key is required beside it."
+                "A key for the token store only, with store: sqlite and store: postgres. authgateway key rotate creates one for sqlite. "
+                    + "With store: postgres, key is required as well."
             )
         $0(
             "previous_encryption_key",
@@ -152,7 +152,7 @@ extension TokenPlan {
         if plan.store == .postgres, fields.has(names[0]), !fields.has("key"), case .file(let path) = plan.key {
             fields.error(
                 names[0],
-                "needs \"key\" beside it, which names the tokens in the database and must be the same on all gateways: add "
+                "also needs \"key\", which names the tokens in the database and must be the same on all gateways: add "
                     + "\"key: {file: \(path)}\", and copy that file from one gateway to the others"
             )
         }

@@ -80,7 +80,7 @@ package enum ConfigLocator {
     package static func refusal(of place: String, owner: UInt32?, user: UInt32, invoker: UInt32?) -> String? {
         guard let owner, owner != 0, owner != user, user != 0 || owner != invoker else { return nil }
         return
-            "\(place) belongs to another user (\(owner)), and a configuration can run programs; to use it all the same, "
+            "\(place) belongs to another user (\(owner)), and a configuration can run programs; to use it anyway, "
             + "name it: --config \(standard)"
     }
 

@@ -123,6 +123,12 @@ extension AuditEntry {
         return words.joined(separator: " · ")
     }
 
+    private func requestIDs(_ ids: [Substring]) -> String {
+        let shown = ids.count > 4 ? ids.prefix(3) : ids[...]
+        let rest = ids.count - shown.count
+        return "IDs \(shown.joined(separator: " "))\(rest > 0 ? " and \(rest) more" : "")"
+    }
+
     /// A detail in words; nil for one that says nothing new.
     private func inWords(_ name: String, _ value: String) -> String? {
         switch name {
@@ -135,7 +141,7 @@ extension AuditEntry {
         case "client_request_id": "the client's ID \(value)"
         case "count": "\(value) requests"
         // One of them is the row's own.
-        case "requests": "IDs \(value)"
+        case "requests": requestIDs(value.split(separator: " "))
         default:
             if value == "true" { name.replacing("_", with: " ") } else { "\(name.replacing("_", with: " ")) \(value)" }
         }

@@ -115,6 +115,9 @@ package struct EventQuery: Hashable, Sendable {
     package var request: String?
     /// Its subjects (`box[user:42]`) are included.
     package var credential: String?
+    /// For the page: a request without a token also counts in a row of failed requests, and a row for each would hide the others. They
+    /// are shown where one request or credential is asked for.
+    package var mergesWithheld = false
 
     package init(
         kind: Kind? = nil,
@@ -159,10 +162,13 @@ package struct EventQuery: Hashable, Sendable {
         if let request, entry.requestID != request { return false }
         if let credential, !entry.isOf(credential) { return false }
         guard (entry.id == nil) == (kind == .group(.requests)) else { return false }
+        let isMerged =
+            mergesWithheld && request == nil && credential == nil && entry.event == TokenEvent.Name.withheld.rawValue
         switch kind {
-        case nil, .group(.requests): return true
+        case nil: return !isMerged
+        case .group(.requests): return true
         case .event(let event): return entry.event == event.rawValue
-        case .group(.failures): return entry.isFailed
+        case .group(.failures): return entry.isFailed && !isMerged
         case .group(let group): return TokenEvent.Name(rawValue: entry.event).map(group.names.contains) ?? false
         }
     }

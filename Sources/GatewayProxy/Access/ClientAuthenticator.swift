@@ -244,7 +244,8 @@ extension ClientAuthenticator.Evidence {
             return GatewayProblem(kind, "Send a client token in \(fields) (access.clients).")
         }
         let cause = GatewayProblem.Cause(code: "invalid_token")
-        return GatewayProblem(kind, "The client token is not known to this gateway.", cause: cause)
+        let detail = "No client in access.clients has this token. Send a client token, not a key of the upstream."
+        return GatewayProblem(kind, detail, cause: cause)
     }
 }
 

@@ -227,7 +227,11 @@ final class HTTP1ClientConnection: ChannelDuplexHandler, RemovableChannelHandler
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        shared.logger.debug("Client connection failed", metadata: ["gateway.error": "\(type(of: error))"])
+        // The alert of a client that does not trust the certificate stands in the error's description.
+        shared.logger.debug(
+            "Client connection failed",
+            metadata: ["gateway.error": error is NIOSSLError ? "\(error)" : "\(type(of: error))"]
+        )
         // The client may still read its last answer. After a part of one it must not see a regular end.
         switch phase {
         case .finishing, .cutting: if error as? NIOSSLError == .uncleanShutdown { return }

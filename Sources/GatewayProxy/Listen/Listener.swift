@@ -278,7 +278,10 @@ final class Listener: Sendable {
         guard let error = error as? IOError else { return "cannot listen on \(address): \(error)" }
         switch error.errnoCode {
         case EADDRINUSE:
-            return "cannot listen on \(address): the port is in use. Stop the other program or change listeners."
+            let port = address.split(separator: ":").last.flatMap { UInt16($0) }
+            let command = port.map { " (ss -ltnp 'sport = :\($0)' shows it)" } ?? ""
+            return
+                "cannot listen on \(address): the port is in use. Stop the other program\(command) or change listeners."
         case EACCES:
             return "cannot listen on \(address): permission denied. Ports below 1024 need CAP_NET_BIND_SERVICE."
         case EADDRNOTAVAIL:

@@ -26,7 +26,7 @@ package enum EngineDecoder {
                 let plan = listener(fields)
             else { continue }
             if plans.contains(where: { $0.engine?.name == plan.engine?.name }) {
-                fields.error("engine", "another listener has this engine; each listener is for one engine of its own")
+                fields.error("engine", "another listener has this engine; an engine can have only one listener")
             }
             plans.append(plan)
         }

@@ -56,7 +56,7 @@ struct RouteMatch {
         }
         match.needsAll = fields.bool("all") ?? false
         if match.needsAll, !fields.has("path") || match.hosts.isEmpty || !fields.has("hosts") {
-            fields.error("all", "needs a path and hosts beside it: a request then has to have both")
+            fields.error("all", "also needs path and hosts: a request then has to match both")
         }
         if let text = fields.string("upstream_path"), let node = fields.node("upstream_path") {
             if let path = text.hasPrefix("/") ? RoutePath.canonical(text) : nil {

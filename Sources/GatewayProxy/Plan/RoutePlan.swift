@@ -229,7 +229,7 @@ extension RoutePlan {
             .covers { [$0.headers.set, $0.headers.remove, $0.headers.forwarded.rawValue] }
             .shows("headers", members: ["set", "remove", "forwarded"]) { $0.headers.shown }
             .means("Header fields to set on requests or to remove from them.")
-        $0("cookies", default: "drop beside a credential, pass with auth: none", example: "pass")
+        $0("cookies", default: "drop with a credential, pass with auth: none", example: "pass")
             .covers { [$0.cookies.rawValue] }
             .shows("cookies") { .text($0.cookies.rawValue) }
             .means("Whether Cookie and Set-Cookie are forwarded.")

@@ -7,7 +7,7 @@ import GatewayHTTP
 package enum CanonicalPath {
     /// What two servers could read in two ways, in words for the client.
     package enum Ambiguity: String, Error, Sendable {
-        case dotSegment = "a dot segment"
+        case dotSegment = "a dot segment (. or ..)"
         case backslash = "a backslash"
         case encodedSeparator = "an encoded slash or dot"
         case encodedBackslash = "an encoded backslash"

@@ -7,7 +7,7 @@ extension ConfigFields {
     func bearerToken(_ key: String, isRequired: Bool = false) -> Secret? {
         guard let token = isRequired ? requiredSecret(key) : secret(key) else { return nil }
         guard token.withValue(FieldSyntax.isValue) else {
-            error(key, "a token is visible ASCII without a space at either end")
+            error(key, "must be visible ASCII without a space at either end or a byte order mark")
             return nil
         }
         guard !token.withValue({ $0.lowercased().hasPrefix("bearer ") }) else {

@@ -347,14 +347,14 @@ extension TokenRenewer {
         let code = code ?? failure.problem.kind.rawValue
         let said = failure.authorityError?.members(clockSkew: reply?.clockSkewSeconds) ?? [:]
         context.metrics.called(outcome: code, took: duration)
-        context.logger.warning(
-            "Token could not be obtained",
-            metadata: [
-                "gateway.credential": "\(context.name)", "gateway.error": "\(code)",
-                "gateway.problem": "\(failure.problem.kind.rawValue)", "gateway.trigger": "\(call.trigger.rawValue)",
-                "gateway.http_status": "\(reply?.status ?? 0)",
-            ].merging(said.map { ("gateway.\($0)", "\($1)") }) { $1 }
-        )
+        var metadata: Logger.Metadata = [
+            "gateway.credential": "\(context.name)", "gateway.error": "\(code)",
+            "gateway.problem": "\(failure.problem.kind.rawValue)", "gateway.trigger": "\(call.trigger.rawValue)",
+            "gateway.explanation": "\(failure.problem.detail)",
+        ]
+        if let status = reply?.httpStatus { metadata["gateway.http_status"] = "\(status)" }
+        metadata.merge(said.map { ("gateway.\($0)", "\($1)") }) { $1 }
+        context.logger.warning("Token could not be obtained", metadata: metadata)
         let name: TokenEvent.Name = isFirst ? .acquisitionFailed : .renewalFailed
         var event = context.event(name, generation: record?.generation, trigger: call.trigger)
         event.demand = call.demand

@@ -212,7 +212,7 @@ extension TokenFailure {
             problem: GatewayProblem(
                 .tokenTemporarilyUnavailable,
                 "\(authority) answered the refresh with status \(reply.status) and no known error code: does a firewall, a"
-                    + " proxy or a portal answer in its place? The refresh token is kept, and the gateway tries again.",
+                    + " proxy or a portal answer instead? The refresh token is kept, and the gateway tries again.",
                 cause: GatewayProblem.Cause(code: code, httpStatus: reply.status)
             )
         )

@@ -63,7 +63,7 @@ struct AuditWhoCommand: AsyncParsableCommand {
         if let gap = gap(of: answer, usage) { throw CommandFailure(.failed, gap) }
         shared?.noteNewestUses(until: question.until)
         if answer.total == nil {
-            Console.writeError("nobody used \(LogText.clean(credential)) in this time\n")
+            Console.writeError("no requests used \(LogText.clean(credential)) in this period\n")
             guard json.isOn else { return }
         }
         _ = emit(try json.text(of: answer, or: text(of: answer)))

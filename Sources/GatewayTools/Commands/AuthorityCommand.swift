@@ -139,7 +139,7 @@ struct AuthorityStatusCommand: AsyncParsableCommand {
                 "there is no local CA in \(plan.stateDirectory); make it with: authgateway ca create"
             )
         }
-        var roots = TextTable("CERTIFICATE", "ENDS", "SHA-256")
+        var roots = TextTable("CERTIFICATE", "EXPIRES", "SHA-256")
         for root in trust.roots {
             roots.add(root.name, String(root.endsAt.rfc3339.prefix(10)), String(root.fingerprint.prefix(16)))
         }

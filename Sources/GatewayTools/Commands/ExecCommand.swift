@@ -54,7 +54,7 @@ struct ExecCommand: AsyncParsableCommand {
     @OptionGroup var gateway: GatewayPlace
     @OptionGroup var client: ClientTokenSource
 
-    @Flag(help: "Run a gateway of its own for as long as the program runs.")
+    @Flag(help: "Run a separate gateway while the program runs.")
     var ephemeral = false
 
     @Option(
@@ -112,7 +112,7 @@ struct ExecCommand: AsyncParsableCommand {
             configuration: configuration,
             source: client,
             isRun: true,
-            advice: "\nor let this command run one of its own for as long as the program runs: --ephemeral"
+            advice: "\nor let this command run a separate one while the program runs: --ephemeral"
         )
         noteRefusals(access)
         let environment = await environment(access, without: secrets)

@@ -63,7 +63,7 @@ struct InitCommand: ParsableCommand {
         case .sandbox:
             let written = try StarterConfiguration.write(to: path, port: port)
             files.hideFromGit()
-            let serving = "Serve it, with a sandbox of local services:\n  \(runCommand("--sandbox"))\n"
+            let serving = "Run it with a sandbox of local services:\n  \(runCommand("--sandbox"))\n"
             let adding = "Or add a service:\n  \(GatewayCommand.line(["add", "NAME"] + place))\n"
             Console.write("Wrote \(written).\n" + serving + adding)
             return
@@ -157,7 +157,7 @@ struct InitCommand: ParsableCommand {
     /// - Parameter request: The path of a request that shows whether it works.
     private func next(_ name: String, request: String) -> String {
         """
-        Serve it, and call the service in another terminal:
+        Run it, and call the service in another terminal:
           \(runCommand())
           curl http://127.0.0.1:\(port)/\(name)\(request)
         A program with built-in https:// URLs runs unmodified:

@@ -57,7 +57,7 @@ struct KeyRotateCommand: AsyncParsableCommand {
         }
         let text =
             "\(report.tokens) \(report.tokens == 1 ? "token is" : "tokens are") re-encrypted. The new key is "
-            + "\(LogText.clean(report.file)): back it up beside the installation's key.\n"
+            + "\(LogText.clean(report.file)): back it up together with the installation key.\n"
         Console.write(try json.text(of: report, or: text))
     }
 

@@ -144,7 +144,7 @@ struct MCPServerAddition: Sendable {
         guard !options.skipsLogin, written.gateway != .refuses else { return Self.later(name) }
         var progress = try await logIn()
         if progress.token == nil, progress.code == "invalid_client", client.isRegistered {
-            Console.writeError("\(place) does not know the client any more; registering once more.\n")
+            Console.writeError("\(place) no longer knows the client; registering it again.\n")
             client = try await registerAgain(client, findings, discovery)
             progress = try await logIn()
         }

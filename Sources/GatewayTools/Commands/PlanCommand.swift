@@ -103,7 +103,9 @@ struct ReloadCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) {
         let report = try await gateway.gateway().client.ask(AdminAPI.operations.reload)
-        let text = try gateway.json.text(of: report, or: "Loaded.\n" + PlanChange.text(report.changes))
+        let isNew = report.changes.contains { $0.kind != .kept }
+        let effect = isNew ? PlanChange.text(report.changes) : "The gateway already ran this configuration.\n"
+        let text = try gateway.json.text(of: report, or: "Loaded.\n" + effect)
         guard report.outcome == .loaded else {
             if gateway.json.isOn { Console.write(text) }
             throw CommandFailure(report.outcome == .refused ? .configuration : .failed, report.problems)

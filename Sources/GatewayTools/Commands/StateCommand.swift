@@ -100,7 +100,7 @@ struct StateBackupCommand: AsyncParsableCommand {
         let tokens = manifest.tokens.map { "\($0) \($0 == 1 ? "token" : "tokens")" } ?? "no token store"
         let keys =
             manifest.includesKeys
-            ? "It has the keys: whoever reads it can use the tokens.\n"
+            ? "It contains the keys: anyone who can read it can use the tokens.\n"
             : "It has no keys: keep token.key\(manifest.hasStoreKey ? " and token.key.encryption" : "") elsewhere.\n"
         return "Backed up to \(LogText.clean(folder)): the audit log up to row \(manifest.lastAuditRow), \(tokens).\n"
             + keys

@@ -35,7 +35,7 @@ package enum CurlLogin {
         guard case .clear(let secret) = login.secret else { return }
         if secret.withValue({ $0.contains("$(") || $0.contains("`") }) {
             throw UnusableInput(
-                "A program prints the secret: $(…). Put its output into a variable, and write $VARIABLE in its place."
+                "A program prints the secret: $(…). Put its output into a variable, and write $VARIABLE instead."
             )
         }
     }

@@ -162,7 +162,7 @@ struct SharedGateway: Sendable {
         case .tcp(_, let port):
             found = SocketOwners.listening(at: port)
             guard !found.isEmpty else {
-                throw CommandFailure(.unreachable, "the gateway does not listen at \(admin.place) any more")
+                throw CommandFailure(.unreachable, "the gateway no longer listens at \(admin.place)")
             }
         case .unix(let path, _):
             guard let user = FileStatus.owner(of: path) else {

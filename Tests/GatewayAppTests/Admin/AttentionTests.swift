@@ -47,6 +47,16 @@ struct AttentionTests {
         #expect(text.contains("It has expired"))
     }
 
+    @Test(arguments: [
+        ("the audit log cannot be written: disk full", "The audit log cannot be written", "disk full"),
+        ("The clock is ahead. Set it: timedatectl", "The clock is ahead", "Set it: timedatectl"),
+        ("the disk is full", "The disk is full", ""),
+    ])
+    func aReasonBecomesATitleAndTheRest(_ reason: String, _ title: String, _ text: String) throws {
+        let item = try #require(items([], [], Readiness(.degraded, reasons: [reason])).first)
+        #expect(item.title == title && item.text == text)
+    }
+
     @Test func howManyProblemsAReloadHasIsSaidWithTheFirst() {
         let one = "g.yaml:3:1: error: unknown key \"a\"\n    3 | a: b\n"
         let two = one + "g.yaml:4:1: error: unknown key \"c\"\n    4 | c: \": error: \"\n"

@@ -57,8 +57,8 @@ struct RouteMatchTests {
             route("a", "upstream_path: /v1", upstream: "https://up.example/v2"),
             "must begin with the path of upstream, /v2"
         ),
-        (route("a", "all: true, path: /api"), "needs a path and hosts beside it"),
-        (route("a", "all: true, hosts: [a.example]"), "needs a path and hosts beside it"),
+        (route("a", "all: true, path: /api"), "also needs path and hosts"),
+        (route("a", "all: true, hosts: [a.example]"), "also needs path and hosts"),
         (
             route("a", "all: true, path: /api, hosts: [a.example]")
                 + route("b", "all: true, path: /api, hosts: [a.example]"),

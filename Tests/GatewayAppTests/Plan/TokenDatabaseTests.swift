@@ -71,7 +71,7 @@ struct TokenDatabaseTests {
         ("store: postgres, url: \"postgresql://u:p@db.example/x\", password: {env: PASSWORD}", "keep one of them"),
         (
             "store: postgres, url: \"postgresql://db.example/x\", encryption_key: {env: PASSWORD}",
-            "tokens.encryption_key: needs \"key\" beside it"
+            "tokens.encryption_key: also needs \"key\""
         ),
         ("store: sqlite, url: \"postgresql://db.example/x\"", "tokens.url: is for \"store: postgres\""),
         ("url: \"postgresql://db.example/x\"", "tokens.url: is for \"store: postgres\""),

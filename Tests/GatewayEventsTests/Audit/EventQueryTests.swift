@@ -46,6 +46,22 @@ struct EventQueryTests {
         }
     }
 
+    @Test func requestsWithoutATokenStandOnThePageOnlyWhereTheyAreAskedFor() throws {
+        var withheld = entry
+        withheld.event = "withheld"
+        withheld.isFailed = true
+        for (parameters, isShown) in [
+            ([:], false), (["kind": "failures"], false), (["route": "box"], false), (["kind": "withheld"], true),
+            (["credential": "box"], true), (["request": "r9f2-117", "kind": "failures"], true),
+        ] as [([String: String], Bool)] {
+            var filter = try query(parameters)
+            #expect(filter.matches(withheld), "elsewhere")
+            filter.mergesWithheld = true
+            #expect(filter.matches(withheld) == isShown, "\(parameters)")
+            #expect(filter.matches(entry) == (parameters["kind"] == nil), "\(parameters)")
+        }
+    }
+
     @Test func aKindThatIsNoneIsAnsweredWithTheOneThatWasMeant() {
         #expect(throws: GatewayProblem.self) { try query(["kind": "no-such"]) }
         do throws(GatewayProblem) {
@@ -92,6 +108,10 @@ struct EventQueryTests {
         )
         entry = AuditEntry(id: 9, at: "", event: "renewed", generation: 0, httpStatus: 200, detail: ["peer": "::1"])
         #expect(entry.note == "")
+        entry.detail = ["requests": "a b c d"]
+        #expect(entry.note == "IDs a b c d")
+        entry.detail = ["requests": "a b c d e"]
+        #expect(entry.note == "IDs a b c and 2 more")
     }
 }
 

@@ -41,7 +41,7 @@ struct NameDisclosureTests {
         // Nobody.
         ("/narrow", "X: y", false, "Send a client token in Authorization or Proxy-Authorization (access.clients)."),
         ("/nowhere", "X: y", false, "No route matches."),
-        ("/secret/../x", "X: y", false, "The path has a dot segment."),
+        ("/secret/../x", "X: y", false, "The path has a dot segment (. or ..)."),
     ])
     func aRefusalSaysWhetherItMayNameThings(_ path: String, _ field: String, _ discloses: Bool, _ detail: String) throws
     {
