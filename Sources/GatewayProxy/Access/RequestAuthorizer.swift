@@ -641,7 +641,9 @@ extension RequestAuthorizer {
             trace?.add(.loopRefused)
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
-        if let problem = refusalOfStrayRun(head, bytes, evidence, gate.places, owned: gate.ownedNames) {
+        if clients.hasRuns,
+            let problem = refusalOfStrayRun(head, bytes, evidence, gate.places, owned: gate.ownedNames)
+        {
             trace?.add(.runTokenRefused)
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
@@ -670,14 +672,11 @@ extension RequestAuthorizer {
         _ places: ClientAuthenticator.Places? = nil,
         owned: [[UInt8]] = []
     ) -> GatewayProblem? {
-        guard clients.hasRuns, let place = clients.strayRun(in: head, bytes, evidence, places, owned: owned) else {
-            return nil
-        }
-        return GatewayProblem(
-            .requestRefused,
-            "The token of a program of authgateway exec stands in \(place), from where it would reach the upstream. Send it as an API "
-                + "key: in Authorization or X-Api-Key."
-        )
+        guard let place = clients.strayRun(in: head, bytes, evidence, places, owned: owned) else { return nil }
+        let detail =
+            "The token of a program of authgateway exec stands in \(place), from where it would reach the upstream. Send it as an "
+            + "API key: in Authorization or X-Api-Key."
+        return GatewayProblem(.requestRefused, detail)
     }
 
     private func admitted(
@@ -1014,9 +1013,8 @@ extension RequestAuthorizer {
         }
         let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
         let port = authority.port ?? Origin.Scheme.http.defaultPort
-        let problem =
-            loopRefusal(head, bytes) ?? plan.refusal(host: host, port: port, scheme: .http)
-            ?? refusalOfStrayRun(head, bytes, evidence)
+        var problem = loopRefusal(head, bytes) ?? plan.refusal(host: host, port: port, scheme: .http)
+        if problem == nil, clients.hasRuns { problem = refusalOfStrayRun(head, bytes, evidence) }
         if let problem { return refuse(problem, on: connection, client: evidence.client) }
         let server = TunnelDestination(
             host: host,
