@@ -250,7 +250,7 @@ printf 'protocol=https\\nhost=github.com\\n\\n' | git -c credential.helper= -c '
 
 
 @pytest.mark.parametrize("has_route", [False, True])
-def test_a_helper_that_gh_sets_for_git_is_warned_of(serving, origin, tmp_path, certificate_authority, has_route):
+def test_a_helper_that_gh_sets_for_git_is_warned_of(serving, origin, tmp_path, has_route):
     github = next(sdk for sdk in sdks.ALL if sdk.name == "PyGithub")
     gateway = serving(github, start=False)
     if has_route:
