@@ -287,7 +287,7 @@ def test_where_nobody_expects_it_it_is_refused(serving, origin):
         for place in places:
             headers = {**proof, **place.pop("headers", {})}
             answer = requests.get(url, timeout=20, headers=headers, **place)
-            assert answer.status_code == 400 and "authgateway exec" in answer.json()["detail"], (place, answer.text)
+            assert answer.status_code == 400 and "a program that exec runs" in answer.json()["detail"], (place, answer.text)
             assert key not in answer.text
         assert requests.get(f"{url}/{key}", timeout=20, headers=proof).status_code == 400
         assert origin.seen == [] and key.removeprefix("sk-") not in gateway.text()

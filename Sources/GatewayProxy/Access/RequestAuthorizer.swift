@@ -674,8 +674,8 @@ extension RequestAuthorizer {
     ) -> GatewayProblem? {
         guard let place = clients.strayRun(in: head, bytes, evidence, places, owned: owned) else { return nil }
         let detail =
-            "The token of a program of authgateway exec stands in \(place), from where it would reach the upstream. Send it as an "
-            + "API key: in Authorization or X-Api-Key."
+            "The token of a program that exec runs stands in \(place), from where it would reach the upstream. Send it as an API "
+            + "key: in Authorization or X-Api-Key."
         return GatewayProblem(.requestRefused, detail)
     }
 

@@ -112,7 +112,7 @@ struct RunTokensTests {
                 ? Self.request(proof).replacing("/open/x", with: "/open/x\(text)") : Self.request(proof, text)
             for reach in [ConnectionContext.Reach.loopback, .unix] {
                 let problem = try #require(fixture(["laptop"]).refusal(request, on: reach)?.problem, "\(place)")
-                #expect(problem.kind == .requestRefused && problem.detail.contains("authgateway exec"))
+                #expect(problem.kind == .requestRefused && problem.detail.contains("a program that exec runs"))
                 #expect(!problem.detail.contains(token))
             }
         }
