@@ -778,4 +778,8 @@ def test_doctor_sees_a_certificate_through_the_proxy(behind, origin, parents, ma
     gateway = make_gateway({"credentials": {"me": credential}, "routes": {"secure": {"upstream": origin.url, "auth": "me"}}})
     done = gateway.run("doctor", "--json")
     assert "a certificate authority that this machine does not trust" in done.stdout, done
+    assert f"the connection goes through the proxy {parent.url}" in done.stdout, done
+    # A token request says so, too.
+    done = gateway.run("check", "--acquire")
+    assert f"The connection goes through the proxy {parent.url}." in done.stdout + done.stderr, done
     assert parent.lines() and set(parent.lines()) == {"CONNECT upstream.test:443 HTTP/1.1"}
