@@ -201,10 +201,17 @@ final class OutgoingExchange: ChannelInboundHandler {
             end(.failure(TransportErrors.whileConnecting(error, request.proxy)))
         case .securingProxy, .tunnelling:
             end(.failure(TransportErrors.failure(for: error, at: request.proxy)))
-        case .securing: end(.failure(TransportErrors.whileSecuring(error)))
-        case .sent: end(.failure(TransportErrors.afterSending(error, codings: answer.codings)))
+        case .securing: failBehindProxy(TransportErrors.whileSecuring(error))
+        case .sent: failBehindProxy(TransportErrors.afterSending(error, codings: answer.codings))
         case .over: break
         }
+    }
+
+    /// A proxy that answers in the place of a server, or looks into its TLS, is the first thing to suspect.
+    private func failBehindProxy(_ failure: TokenTransportFailure) {
+        var failure = failure
+        failure.proxy = request.proxy?.description
+        end(.failure(failure))
     }
 
     private func end(_ outcome: Outcome) {
@@ -226,8 +233,7 @@ private final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler 
     private let server: Origin
     /// nil once the tunnel is open, or never will be.
     private var opened: (() throws -> Void)?
-    private var answer: [UInt8] = []
-    private var pieces = 0
+    private var answer = ConnectAnswer()
 
     /// - Parameter opened: Called once the handlers behind this one may speak with the server.
     init(_ proxy: ParentProxy, to server: Origin, _ opened: @escaping () throws -> Void) {
@@ -241,33 +247,21 @@ private final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler 
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard let opened else { return context.fireChannelRead(data) }
-        // At most what one read brings beyond the limit.
-        answer += unwrapInboundIn(data).readableBytesView
-        pieces += 1
-        switch ConnectAnswer.read(answer) {
-        case .incomplete where pieces < ConnectAnswer.maximumPieces: break
-        case .incomplete: fail(context, proxy.invalidAnswer("in tiny pieces"))
-        case .refused(let status): fail(context, proxy.refusal(status: status, to: server))
-        case .invalid(let what): fail(context, proxy.invalidAnswer(what))
-        case .open(let rest):
+        let state = answer.receive(unwrapInboundIn(data).readableBytesView)
+        if let problem = proxy.problem(of: state, to: server) {
             self.opened = nil
-            let rest = context.channel.allocator.buffer(bytes: answer[rest...])
-            answer = []
-            do {
-                try opened()
-                if rest.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(rest)) }
-                if context.channel.isActive {
-                    context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
-                }
-            } catch {
-                context.fireErrorCaught(error)
-            }
+            return context.fireErrorCaught(problem)
         }
-    }
-
-    private func fail(_ context: ChannelHandlerContext, _ problem: ProxyProblem) {
-        opened = nil
-        answer = []
-        context.fireErrorCaught(problem)
+        guard case .open(let rest) = state else { return }
+        self.opened = nil
+        do {
+            try opened()
+            if !rest.isEmpty { context.fireChannelRead(wrapInboundOut(context.channel.allocator.buffer(bytes: rest))) }
+            if context.channel.isActive {
+                context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
+            }
+        } catch {
+            context.fireErrorCaught(error)
+        }
     }
 }

@@ -295,9 +295,13 @@ struct OutgoingHTTPTests {
         return try await body(file.path)
     }
 
-    private func tlsFailure(_ error: GatewayProblem.HopError) -> TokenTransportFailure {
+    private func tlsFailure(
+        _ error: GatewayProblem.HopError,
+        through proxy: ParentProxy? = nil
+    ) -> TokenTransportFailure {
         var failure = TokenTransportFailure(.tlsFailed, mayHaveBeenProcessed: false)
         failure.tlsError = error
+        failure.proxy = proxy?.description
         return failure
     }
 
@@ -338,7 +342,9 @@ struct OutgoingHTTPTests {
         certificate: String,
         proxyCertificate: String? = nil,
         trusted: String? = nil
-    ) async throws -> (result: Result<TokenReply, TokenTransportFailure>, requests: [String]) {
+    ) async throws -> (
+        result: Result<TokenReply, TokenTransportFailure>, requests: [String], proxy: ParentProxy
+    ) {
         let configuration = try TestCertificate.serverConfiguration(certificate)
         let proxy = try await HostileServer.start(
             .send(Self.ok),
@@ -358,12 +364,12 @@ struct OutgoingHTTPTests {
         }
         let requests = proxy.requests
         await proxy.stop()
-        return (result, requests)
+        return (result, requests, parent)
     }
 
     @Test(arguments: [nil, TestCertificate.loopback])
     func aServerBehindAProxyIsKnownByItsName(_ proxyCertificate: String?) async throws {
-        let (result, requests) = try await sendThroughProxy(
+        let (result, requests, _) = try await sendThroughProxy(
             to: "id.example",
             certificate: TestCertificate.foreign,
             proxyCertificate: proxyCertificate,
@@ -374,7 +380,7 @@ struct OutgoingHTTPTests {
     }
 
     @Test func aProxyIsOnItsCertificateToo() async throws {
-        let (result, requests) = try await sendThroughProxy(
+        let (result, requests, _) = try await sendThroughProxy(
             to: "id.example",
             certificate: TestCertificate.foreign,
             proxyCertificate: TestCertificate.foreign,
@@ -388,16 +394,91 @@ struct OutgoingHTTPTests {
 
     /// The TLS library takes a certificate for the address that was dialled.
     @Test func aCertificateForTheAddressOfTheProxyIsRefused() async throws {
-        let (result, requests) = try await sendThroughProxy(to: "id.example", certificate: TestCertificate.loopback)
-        #expect(result.failure == tlsFailure(.certificateNamesOther))
+        let (result, requests, proxy) = try await sendThroughProxy(
+            to: "id.example",
+            certificate: TestCertificate.loopback
+        )
+        #expect(result.failure == tlsFailure(.certificateNamesOther, through: proxy))
         #expect(requests == [])
     }
 
     @Test(arguments: [("127.0.0.1", true), ("10.0.0.1", false), ("[::1]", false)])
     func anAddressBehindAProxyIsOnItsCertificate(_ host: String, _ isNamed: Bool) async throws {
-        let (result, requests) = try await sendThroughProxy(to: host, certificate: TestCertificate.loopback)
+        let (result, requests, proxy) = try await sendThroughProxy(to: host, certificate: TestCertificate.loopback)
         #expect(requests.count == (isNamed ? 1 : 0))
-        #expect(result.failure == (isNamed ? nil : tlsFailure(.certificateNamesOther)))
+        #expect(result.failure == (isNamed ? nil : tlsFailure(.certificateNamesOther, through: proxy)))
+    }
+
+    /// What a proxy answers to CONNECT, which no token request follows.
+    ///
+    /// - Returns: What went wrong, and what the proxy was sent.
+    private func failure(
+        behind script: HostileServer.Script,
+        deadline: Duration = .seconds(20)
+    ) async throws -> (failure: TokenTransportFailure?, requests: [String], proxy: ParentProxy) {
+        let server = try await HostileServer.start(script)
+        var proxy = try ParentProxy("http://127.0.0.1:\(server.port)")
+        proxy.login = ParentProxy.basic(user: "me", password: Secret("proxy-canary"))
+        var request = TokenRequest(
+            url: try AuthorityURL("https://id.example/token"),
+            body: .form([TokenRequest.Parameter("client_secret", "token-canary")])
+        )
+        request.proxy = ProxyRule(proxy)
+        let result = try await send(request, deadline: deadline)
+        let requests = server.requests
+        await server.stop()
+        return (result.failure, requests, proxy)
+    }
+
+    @Test(
+        "a proxy that answers CONNECT with anything but a tunnel is named, and gets no token request",
+        arguments: [
+            (.send("SSH-2.0-OpenSSH_9.2\r\n"), "with something that is not HTTP"),
+            (.send("HTTP/1.1 302 Found\r\nLocation: https://evil.example/\r\n\r\n"), "(status 302)"),
+            (.send("HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=\"a\"\r\n\r\n"), "(status 407)"),
+            (.send("HTTP/1.1 101 Switching Protocols\r\n\r\n"), "with status 101"),
+            (.endless("HTTP/1.1 200 OK\r\nA: ", piece: String(repeating: "a", count: 4096)), "more than 16 KiB"),
+            (.endless("HTTP/1.1 200 OK\r\n", piece: "A: b\r\n"), "more than 16 KiB"),
+            (.endless("", piece: "HTTP/1.1 100 Continue\r\n\r\n"), "with nothing but interim answers"),
+            (.sendAndClose("HTTP/1.1 200 O"), "closed the connection before it had opened a tunnel"),
+            (.cut, "closed the connection before it had opened a tunnel"),
+        ] as [(HostileServer.Script, String)]
+    )
+    func aProxyThatOpensNoTunnelIsNamed(_ script: HostileServer.Script, _ words: String) async throws {
+        let (failure, requests, proxy) = try await failure(behind: script)
+        let problem = try #require(failure?.proxyProblem, "\(String(describing: failure))")
+        #expect(problem.detail.contains(words) && problem.detail.hasPrefix("The proxy \(proxy) "), "\(problem)")
+        #expect(failure?.mayHaveBeenProcessed == false)
+        #expect(!"\(String(describing: failure))".contains("canary"))
+        // One try: a proxy that asks for a login again and again is not asked again.
+        #expect(requests.count == 1 && requests[0].hasPrefix("CONNECT id.example:443 HTTP/1.1\r\n"))
+        #expect(!requests[0].contains("token-canary"))
+    }
+
+    @Test(arguments: [
+        HostileServer.Script.silence, .drip("HTTP/1.1 200 OK\r\nA: " + String(repeating: "a", count: 900)),
+    ])
+    func aSlowProxyHasADeadline(_ script: HostileServer.Script) async throws {
+        let start = ContinuousClock.now
+        let (failure, _, proxy) = try await failure(behind: script, deadline: .seconds(1))
+        #expect(failure?.reason == .connectTimeout)
+        #expect(failure?.proxyProblem?.detail == "The proxy \(proxy) did not open a tunnel in time.")
+        #expect(ContinuousClock.now - start < .seconds(15))
+    }
+
+    /// Behind its answer, the proxy puts in what the server has not said.
+    @Test(arguments: [
+        "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"access_token\":\"t\"}",
+        "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"access_token\":\"t\"}",
+    ])
+    func whatAProxyPutsInIsNoAnswerOfTheServer(_ text: String) async throws {
+        let (failure, requests, proxy) = try await failure(behind: .sendAndClose(text))
+        #expect(
+            failure?.proxy == proxy.description && failure?.mayHaveBeenProcessed == false,
+            "\(String(describing: failure))"
+        )
+        #expect(failure?.proxyDetail == "The connection goes through the proxy \(proxy).")
+        #expect(requests.count == 1)
     }
 
     @Test func tls11IsRefused() async throws {

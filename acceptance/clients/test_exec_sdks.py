@@ -242,6 +242,64 @@ def test_a_credential_helper_does_not_offer_the_token_to_github(serving, origin,
     assert (tmp_path / "told").read_text(encoding="utf-8").split() == ["store", "erase"]
 
 
+#: As `gh repo clone`, which sets its own helper for git (`AuthenticatedCommand` in git/client.go of cli/cli).
+CLONING = """#!/bin/sh
+[ "$1 $2" = "auth git-credential" ] && exec gh-helper "$@"
+printf 'protocol=https\\nhost=github.com\\n\\n' | git -c credential.helper= -c 'credential.helper=!gh auth git-credential' credential fill
+"""
+
+
+@pytest.mark.parametrize("has_route", [False, True])
+def test_a_helper_that_gh_sets_for_git_is_warned_of(serving, origin, tmp_path, has_route):
+    github = next(sdk for sdk in sdks.ALL if sdk.name == "PyGithub")
+    gateway = serving(github, start=False)
+    if has_route:
+        config = json.loads(gateway.file.read_text())
+        config["routes"]["git"] = {**config["routes"]["pygithub"], "upstream": "https://github.com"}
+        gateway.file.write_text(json.dumps(config))
+    gateway.start()
+    for name, text in ("gh", CLONING), ("gh-helper", GH):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).chmod(0o700)
+    environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}", "GIT_TERMINAL_PROMPT": "0"}
+    done = execute(gateway, "gh", "repo", "clone", "a/b", **environment)
+    given = dict(line.split("=", 1) for line in done.stdout.split())
+    # With a route, the gateway puts the real credential in its place.
+    assert len(given["password"]) == 64, done
+    assert ("gh gives git the token of this run for github.com" in done.stderr) != has_route, done.stderr
+    assert "gh gives" not in execute(gateway, "gh", "repo", "view", **environment).stderr
+
+
+def test_where_nobody_expects_it_it_is_refused(serving, origin):
+    """Also for a client that has proved itself: what goes upstream never holds it."""
+    gateway = serving(OPENAI, access={"clients": {"laptop": {"token": TOKEN}}})
+    url = f"http://{gateway.place['address']}/openai/v1/chat/completions"
+    process, key = waiting(gateway)
+    try:
+        proof = {"Authorization": f"Bearer {TOKEN}"}
+        places = [
+            {"headers": {"Cookie": f"session={key}"}},
+            {"headers": {"Sec-WebSocket-Protocol": f"realtime, openai-insecure-api-key.{key}"}},
+            {"headers": {"X-Custom": key}},
+            {"params": f"other={key}"},
+            {"params": key},
+        ]
+        for place in places:
+            headers = {**proof, **place.pop("headers", {})}
+            answer = requests.get(url, timeout=20, headers=headers, **place)
+            assert answer.status_code == 400 and "a program that exec runs" in answer.json()["detail"], (place, answer.text)
+            assert key not in answer.text
+        assert requests.get(f"{url}/{key}", timeout=20, headers=proof).status_code == 400
+        assert origin.seen == [] and key.removeprefix("sk-") not in gateway.text()
+        # The admin listener has tokens of its own.
+        for field in "Authorization", "Proxy-Authorization":
+            vended = requests.post(f"{gateway.admin_url}/tokens/openai", timeout=20, headers={field: f"Bearer {key}"})
+            assert vended.status_code in (401, 403, 404), vended.text
+    finally:
+        process.stdin.close()
+        processes.end(process)
+
+
 ORDERS = """
 import http.client, json, sys
 port, count = int(sys.argv[1]), int(sys.argv[2])

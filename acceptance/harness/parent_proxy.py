@@ -17,7 +17,7 @@ class ParentProxy:
     """Leads `names` (`host:port`) to ports of this machine, and every other address of this machine to itself.
 
     `login` is `user:password`, or the whole value of Proxy-Authorization. `answer(request)` returns the bytes that are sent instead
-    of serving a request, or None.
+    of serving a request, their pieces, or None.
     """
 
     def __init__(self, names=None, login=None, answer=None, tls=None):
@@ -26,6 +26,8 @@ class ParentProxy:
         self.requests = []
         self.lock = threading.Lock()
         self.connections = set()
+        #: What opens a tunnel, in pieces.
+        self.established = [b"HTTP/1.1 200 Connection established\r\n\r\n"]
         #: Set by a test that has waited long enough.
         self.may_answer = threading.Event()
         self.may_answer.set()
@@ -86,7 +88,8 @@ class ParentProxy:
             self.may_answer.wait(60)
             other = self.answer and self.answer(request)
             if other is not None:
-                connection.sendall(other)
+                for piece in [other] if isinstance(other, bytes) else other:
+                    connection.sendall(piece)
                 return
             if request.value("proxy-authorization") != self.expected:
                 fields = b"\r\nProxy-Authenticate: Basic realm=company\r\nContent-Length: 0\r\n\r\n"
@@ -101,7 +104,8 @@ class ParentProxy:
                     connection.sendall(REFUSED % 403)
                     return
                 stack.callback(server.close)
-                connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                for piece in self.established:
+                    connection.sendall(piece)
                 return self.forward(connection, server)
             scheme, _, rest = request.target.partition("://")
             if scheme != "http":

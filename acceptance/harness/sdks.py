@@ -38,6 +38,8 @@ PREDICTION = {
     "urls": {"get": "https://api.replicate.com/v1/predictions/a", "cancel": "https://api.replicate.com/v1/predictions/a/cancel"},
 }  # fmt: skip
 GEMINI = {"candidates": [{"content": {"role": "model", "parts": [{"text": PAGE}]}, "finishReason": "STOP"}]}
+#: Of OpenAI and of Cohere, which have the same path.
+MODELS = {"object": "list", "data": [{"id": PAGE, "object": "model", "created": 1, "owned_by": "a"}], "models": [{"name": PAGE}]}
 GITLAB_USER = {"id": 1, "username": PAGE, "name": "a", "state": "active", "web_url": "https://gitlab.com/a"}
 
 ALL = [
@@ -106,7 +108,7 @@ ALL = [
         "openai-async", "api.openai.com", "OPENAI_API_KEY", "sk-",
         "import asyncio, openai\n"
         "async def main():\n    print([model.id async for model in openai.AsyncOpenAI().models.list()][0])\nasyncio.run(main())",
-        {"/v1/models": {"object": "list", "data": [{"id": PAGE, "object": "model", "created": 1, "owned_by": "a"}]}},
+        {"/v1/models": MODELS},
     ),
     SDK(
         "anthropic-async", "api.anthropic.com", "ANTHROPIC_API_KEY", "sk-ant-",
@@ -162,6 +164,16 @@ ALL = [
         'import mapbox\nprint(mapbox.Geocoder().forward("a").json()["features"][0]["text"])',
         {"/geocoding/v5/mapbox.places/a.json": {"type": "FeatureCollection", "features": [{"text": PAGE}]}},
         parameter="access_token",
+    ),
+    SDK(
+        "cloudflare", "api.cloudflare.com", "CLOUDFLARE_API_TOKEN", "",
+        "import cloudflare\nprint(cloudflare.Cloudflare().user.tokens.verify().id)",
+        {"/client/v4/user/tokens/verify": {"success": True, "errors": [], "messages": [], "result": {"id": PAGE, "status": "active"}}},
+    ),
+    SDK(
+        "cohere", "api.cohere.com", "CO_API_KEY", "",
+        "import cohere\nprint(cohere.ClientV2().models.list().models[0].name)",
+        {"/v1/models": MODELS},
     ),
 ]  # fmt: skip
 HOSTS = sorted({sdk.host for sdk in ALL})

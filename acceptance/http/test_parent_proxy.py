@@ -1,10 +1,12 @@
 """Upstreams, token endpoints and tunnels behind another proxy: `proxy` of routes, credentials and `defaults`."""
 
+import base64
 import concurrent.futures
 import contextlib
 import json
 import socket
 import ssl
+import threading
 import time
 
 import pytest
@@ -263,6 +265,35 @@ def test_a_reload_that_replaces_the_login_ends_what_has_it(is_named, origin, par
     assert status == 502 and len(parent.lines()) == 2
 
 
+def test_a_login_that_a_program_renews(behind, origin, token_server, parents, tmp_path, start_gateway):
+    """Of a proxy whose tokens expire. Routes and token requests use the new one without a reload by hand."""
+    token_server.answer = lambda asked, token: (200, {}, json.dumps({"access_token": "t", "token_type": "Bearer", "expires_in": 2}))
+    program, secret = tmp_path / "print-login", tmp_path / "login"
+    program.write_text(f"#!/bin/sh\ncat {secret}\n", encoding="utf-8")
+    program.chmod(0o700)
+    secret.write_text("first", encoding="utf-8")
+    parent = parents(names=behind["names"], login="Bearer first")
+    proxy = {"url": parent.url, "auth": "company"}
+    client = {"strategy": "oauth2_client_credentials", "client_id": "me", "client_secret": CANARY, "token_url": f"{token_server.url}/token"}
+    gateway = start_gateway(
+        {
+            "credentials": {
+                "company": {"strategy": "bearer", "token": {"exec": [str(program)], "ttl": "1s"}},
+                "me": {**client, "proxy": proxy},
+            },
+            "routes": {"secure": {**behind["route"], "proxy": proxy}, "plain": {"upstream": origin.url, "auth": "me"}},
+        }
+    )
+    for path in "/secure/x", "/plain/x":
+        assert get(gateway, path).status_code == 200, path
+    parent.login = "Bearer second"
+    secret.write_text("second", encoding="utf-8")
+    parent.drop()
+    for path in "/secure/x", "/plain/x":
+        processes.wait_until(lambda path=path: get(gateway, path).status_code == 200, 20, gateway.text)
+    assert set(parent.values("proxy-authorization")) == {"Bearer first", "Bearer second"}
+
+
 def test_defaults_hold_for_routes_that_say_nothing(behind, origin, parents, start_gateway):
     parent = parents(names={**behind["names"], "direct.invalid:443": 9})
     gateway = start_gateway(
@@ -346,7 +377,13 @@ def test_a_proxy_that_is_down_is_named(behind, start_gateway):
     assert status == 502 and detail.startswith("The proxy http://proxy.invalid:3128 cannot be reached: The name proxy.invalid")
 
 
+SENT_LOGIN = "Basic " + base64.b64encode(LOGIN.encode()).decode()
 HOSTILE = {
+    "echo": (f"HTTP/1.1 403 {SENT_LOGIN} {CANARY}\r\nX-Seen: {SENT_LOGIN}\r\n\r\n{SENT_LOGIN}".encode(), "refuses connections to upstream.test:443 (status 403)"),
+    "switching": (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: tls\r\n\r\n", "with status 101"),
+    "login": (b"HTTP/1.1 407 Login\r\nProxy-Authenticate: Basic realm=a\r\n\r\n", "does not accept the user name and the password (status 407)"),
+    "fields": (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 10_000, "a head of more than 16 KiB"),
+    "hints": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 1_000, "nothing but interim answers"),
     "garbage": (b"SSH-2.0-OpenSSH_9\r\n", "something that is not HTTP"),
     "huge": (b"HTTP/1.1 200 OK\r\nA: " + b"a" * 200_000, "a head of more than 16 KiB"),
     "interim": (b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000, "nothing but interim answers"),
@@ -367,7 +404,82 @@ def test_what_a_bad_proxy_says_is_never_the_upstreams(kind, behind, parents, sta
     gateway = start_gateway({"routes": {"secure": {**behind["route"], "proxy": proxied(parent)}}})
     status, detail = problem(gateway)
     assert status == 502 and words in detail and parent.url in detail, detail
+    # One try with the login, and nothing of the request or the upstream's credential.
+    assert parent.lines() == ["CONNECT upstream.test:443 HTTP/1.1"]
+    assert SENT_LOGIN not in detail and SENT_LOGIN.split()[1] not in gateway.text() and CANARY not in gateway.text()
     gateway.check_end()
+
+
+def slowly(text):
+    for byte in text:
+        yield bytes([byte])
+        time.sleep(0.05)
+
+
+def test_a_proxy_that_sends_single_bytes_has_a_deadline(behind, parents, start_gateway):
+    parent = parents(answer=lambda request: slowly(b"HTTP/1.1 200 OK\r\nA: " + b"a" * 400))
+    gateway = start_gateway({"limits": {"connect_timeout": "1s"}, "routes": {"secure": {**behind["route"], "proxy": proxied(parent)}}})
+    begun = time.monotonic()
+    status, detail = problem(gateway)
+    assert status == 504 and detail == f"The proxy {parent.url} did not open a tunnel to upstream.test:443 in time."
+    assert time.monotonic() - begun < 5
+
+
+def test_an_answer_in_single_bytes_is_one(behind, parents, start_gateway):
+    """Interim answers, lines that end with LF, and fields that mean nothing behind CONNECT (RFC 9110 section 9.3.6) among it."""
+    head = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\nContent-Length: 7\r\nTransfer-Encoding: chunked\n\n"
+    parent = parents(names=behind["names"])
+    parent.established = [bytes([byte]) for byte in head]
+    gateway = start_gateway({"routes": {"secure": {**behind["route"], "proxy": parent.url}}})
+    assert get(gateway).text == "TLSv1.3 upstream.test GET /x"
+
+
+def test_the_certificate_of_an_https_proxy_names_it(behind, certificate_authority, parents, start_gateway):
+    certificate, key = certificate_authority.issue("other-proxy", "DNS:other.test")
+    parent = parents(names=behind["names"], login=LOGIN, tls=server_context(certificate, key))
+    proxy = proxied(parent, ca=str(certificate_authority.certificate))
+    gateway = start_gateway({"routes": {"secure": {**behind["route"], "proxy": proxy}}})
+    status, detail = problem(gateway)
+    assert status == 502 and detail.startswith(f"The proxy {parent.url} cannot be reached") and "does not name" in detail, detail
+    assert parent.lines() == [], "the login is not sent to a server that is not the proxy"
+
+
+def test_what_a_proxy_adds_to_a_response_answers_nothing(parents, start_gateway):
+    """Behind a response in absolute form, it sends one that nobody has asked for."""
+    done = threading.Event()
+
+    def answer(request):
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+        done.wait(20)
+
+    parent = parents(answer=answer)
+    route = {"upstream": "http://plain.test", "auth": BEARER, "allow_plaintext": True, "proxy": proxied(parent)}
+    gateway = start_gateway({"routes": {"plain": route}})
+    try:
+        assert [get(gateway, "/plain/x").text for _ in range(3)] == ["hi"] * 3
+        assert len(parent.lines()) == 3
+    finally:
+        done.set()
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (b"HTTP/1.1 407 Login\r\nProxy-Authenticate: Basic realm=a\r\nContent-Length: 0\r\n\r\n", "does not accept the user name and the password"),
+        (b"HTTP/1.1 200 OK\r\nA: " + b"a" * 200_000, "head"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "not valid HTTP"),
+        (b"", "proxy"),
+    ],
+    ids=["login", "huge", "garbage", "closed"],
+)
+def test_a_bad_proxy_is_named_in_absolute_form_as_well(sent, words, parents, start_gateway):
+    parent = parents(answer=lambda request: sent)
+    route = {"upstream": "http://plain.test", "auth": BEARER, "allow_plaintext": True, "proxy": proxied(parent)}
+    gateway = start_gateway({"routes": {"plain": route}})
+    status, detail = problem(gateway, "/plain/x")
+    assert status == 502 and words in detail and parent.url in detail, detail
+    assert SENT_LOGIN.split()[1] not in detail + gateway.text()
+    assert len(parent.lines()) <= 2, "a lost connection is tried once more"
 
 
 def test_a_slow_proxy_has_a_deadline(behind, parents, start_gateway):
@@ -600,12 +712,30 @@ def test_a_chain_that_ends_at_its_beginning_is_noticed(parents, tunnelling):
     assert len(parent.lines()) == 1
 
 
-def test_a_listener_of_its_own_is_no_proxy(make_gateway, behind):
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]", "127.1", "a.localhost", "localhost."])
+def test_a_listener_of_its_own_is_no_proxy(host, make_gateway, behind):
     gateway = make_gateway({"routes": {"secure": behind["route"]}})
-    gateway.configure({"routes": {"secure": {**behind["route"], "proxy": gateway.url}}})
+    url = f"http://{host}:{gateway.url.rpartition(':')[2]}"
+    gateway.configure({"routes": {"secure": {**behind["route"], "proxy": url}}})
     done = gateway.run("check")
-    assert done.returncode != 0
-    assert f"{gateway.url} is a listener of this gateway, which cannot be its own proxy" in done.stdout + done.stderr
+    words = "expected the URL of a proxy" if host == "localhost." else "is a listener of this gateway, which cannot be its own proxy"
+    assert done.returncode != 0 and words in done.stdout + done.stderr, done
+
+
+def test_a_listener_of_its_own_by_another_name_is_a_loop(names, make_gateway, origin):
+    """Only the resolver knows that the name leads here, so the loop is noticed when the request comes back."""
+    names.addresses["own.test"] = ["127.0.0.1"]
+    port = processes.free_port()
+    place = {"address": f"127.0.0.1:{port}", "intercept": True, "connect": {"unrouted": "tunnel"}}
+    config = {"defaults": {"proxy": f"http://own.test:{port}"}, "routes": {"named": {"upstream": origin.url, "auth": BEARER}}}
+    gateway = make_gateway(config, listeners=[place])
+    gateway.wrapper = [*names.wrapper(), *gateway.wrapper]
+    gateway.start()
+    gateway.place = place["address"].split(":")
+    wire, head, rest = connect(gateway, "upstream.test:443")
+    with wire:
+        assert head.startswith("HTTP/1.1 502 ") and "proxy" in head + rest.decode(), head + rest.decode()
+    assert gateway.text().count("already passed this gateway") <= 2
 
 
 @pytest.mark.parametrize(
@@ -648,4 +778,8 @@ def test_doctor_sees_a_certificate_through_the_proxy(behind, origin, parents, ma
     gateway = make_gateway({"credentials": {"me": credential}, "routes": {"secure": {"upstream": origin.url, "auth": "me"}}})
     done = gateway.run("doctor", "--json")
     assert "a certificate authority that this machine does not trust" in done.stdout, done
+    assert f"the connection goes through the proxy {parent.url}" in done.stdout, done
+    # A token request says so, too.
+    done = gateway.run("check", "--acquire")
+    assert f"The connection goes through the proxy {parent.url}." in done.stdout + done.stderr, done
     assert parent.lines() and set(parent.lines()) == {"CONNECT upstream.test:443 HTTP/1.1"}

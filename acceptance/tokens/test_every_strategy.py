@@ -14,6 +14,7 @@ from harness.configs import with_route
 from harness.gateway import ROOT
 from harness.jwt_authority import KeyPair
 from harness.origin import RecordingOrigin, response
+from harness.parent_proxy import ParentProxy
 from harness.processes import wait_until
 from harness.token_server import unsigned_jwt
 
@@ -137,9 +138,11 @@ def credentials(market):
     }  # fmt: skip
 
 
-def configuration(market, **more):
+def configuration(market, proxies=(), **more):
     """A route for each credential. A renewal may come as late as it likes, as long as the token lives."""
     by_name = credentials(market)
+    for name in proxies:
+        by_name[name]["proxy"] = proxies[name].url
     return {
         "credentials": {name: {"strategy": name, "renew": {"at_least": "1s"}, **block} for name, block in by_name.items()},
         "routes": {name: {"upstream": f"{market.api.url}/{name}", "auth": name} for name in by_name},
@@ -166,6 +169,21 @@ def test_the_list_of_strategies_is_whole(market):
     schema = json.loads((ROOT / "schema/gateway.schema.json").read_text())
     known = schema["$defs"]["credential"]["else"]["properties"]["strategy"]["enum"]
     assert set(credentials(market)) == set(known) - FIXED - SELF_SIGNED - CHALLENGED
+
+
+def test_each_asks_through_its_own_proxy(market, make_gateway, key):
+    # A program asks as it likes.
+    names = [name for name in credentials(market) if name != "exec"]
+    proxies = {name: ParentProxy() for name in names}
+    try:
+        gateway = start(market, make_gateway, key, proxies=proxies)
+        line = f"CONNECT {market.authority.url.removeprefix('http://')} HTTP/1.1"
+        for name in names:
+            assert get(gateway, name).status_code == 200, name
+            assert proxies[name].lines() == [line], name
+    finally:
+        for proxy in proxies.values():
+            proxy.stop()
 
 
 def renewals(gateway):

@@ -61,7 +61,24 @@ struct ClientKeyService: Service {
             return .failure(Failure(text: "too large"))
         case .success(let reply): return .success(reply.body)
         case .failure(let failure):
-            return .failure(Failure(text: failure.proxyProblem?.detail ?? failure.reason.rawValue))
+            let parts = [failure.reason.rawValue, failure.proxyDetail]
+            return .failure(Failure(text: parts.compactMap(\.self).joined(separator: "; ")))
         }
+    }
+}
+
+/// Sends what the gateway asks for itself and no credential stands for, such as keys of issuers and telemetry, through
+/// `defaults.proxy` as it is now.
+struct OwnRequests: Sendable {
+    let http: OutgoingHTTP
+    let live: LivePlan
+    let locks: CredentialLocks
+
+    func send(_ request: OutgoingRequest, deadline: Duration) async -> Result<TokenReply, TokenTransportFailure> {
+        let request = request.through(live.state.plan.proxy)
+        if let problem = request.proxy?.lockProblem({ locks.contains($0) }) {
+            return .failure(TokenTransportFailure(problem))
+        }
+        return await http.send(request, deadline: deadline)
     }
 }

@@ -13,17 +13,21 @@ package struct DoctorEndpoint: Hashable, Sendable {
     package let origin: Origin
     /// Names of routes or of credentials.
     package let users: [String]
+    /// The proxy that it is reached through, as messages name it; nil for none.
+    package let proxy: String?
 
-    package init(_ role: Role, _ origin: Origin, users: [String]) {
+    package init(_ role: Role, _ origin: Origin, users: [String], through proxy: String? = nil) {
         self.role = role
         self.origin = origin
         self.users = users
+        self.proxy = proxy
     }
 
     fileprivate var group: DoctorFinding.Group { role == .upstream ? .upstreams : .authorities }
     fileprivate var owners: String { DoctorFinding.names(users) }
     /// The routes that use an upstream, as text.
     fileprivate var routes: String { (users.count == 1 ? "route " : "the routes ") + owners }
+    fileprivate var way: String { proxy.map { " through the proxy \($0)" } ?? "" }
 }
 
 /// Findings about a connection to an upstream or an authorization server. One cause makes one error.
@@ -71,8 +75,10 @@ package enum EndpointRule {
             + reach(endpoint, .ok, text, gathered: gathered)
     }
 
+    /// A proxy looks the name up itself.
     private static func name(_ endpoint: DoctorEndpoint) -> [DoctorFinding] {
-        endpoint.origin.isAddress ? [] : [DoctorFinding(.names, .ok, endpoint.origin.host, "resolves")]
+        endpoint.origin.isAddress || endpoint.proxy != nil
+            ? [] : [DoctorFinding(.names, .ok, endpoint.origin.host, "resolves")]
     }
 
     private static func security(_ endpoint: DoctorEndpoint, end: UnixTime, _ now: UnixTime) -> DoctorFinding {
@@ -121,7 +127,7 @@ package enum EndpointRule {
             return reach(endpoint, .error, "is not reached: \(detail)", remedy)
         case .noHTTP: return unreachable(endpoint, "does not speak HTTP", "Find out which program listens there.")
         case .certificate, .wrongKey, .alert, .handshake:
-            let text = "accepts connections, and TLS fails (see tls)"
+            let text = "accepts connections\(endpoint.way), and TLS fails (see tls)"
             return name(endpoint) + [badSecurity(endpoint, cause, now)] + reach(endpoint, .skipped, text)
         }
     }
@@ -135,8 +141,8 @@ package enum EndpointRule {
 
     private static func unreachable(_ endpoint: DoctorEndpoint, _ text: String, _ remedy: String) -> [DoctorFinding] {
         let url = ShellWord.quoted("\(endpoint.origin)/")
-        let command = "curl -sv --max-time 5 -o /dev/null \(url)"
-        return name(endpoint) + reach(endpoint, .error, text, remedy, command: command)
+        let command = endpoint.proxy == nil ? "curl -sv --max-time 5 -o /dev/null \(url)" : nil
+        return name(endpoint) + reach(endpoint, .error, text + endpoint.way, remedy, command: command)
     }
 
     private static func badSecurity(
@@ -146,14 +152,15 @@ package enum EndpointRule {
     ) -> DoctorFinding {
         let origin = endpoint.origin
         func finding(_ text: String, _ remedy: String, isOurs: Bool = false) -> DoctorFinding {
-            DoctorFinding(
+            let text = text + (endpoint.proxy.map { "; the connection goes through the proxy \($0)" } ?? "")
+            return DoctorFinding(
                 .tls,
                 .error,
                 "\(origin)",
                 text,
                 gathered: text,
                 remedy: remedy,
-                command: isOurs ? nil : show(origin)
+                command: isOurs || endpoint.proxy != nil ? nil : show(origin)
             )
         }
         switch cause {

@@ -178,13 +178,15 @@ package enum ConfigSchema {
     static func strategyTree(_ type: any AuthStrategy.Type) -> KeyRecorder.Node {
         var (isStatic, hasSecret) = (false, true)
         // Stays unknown if the strategy accepts no made-up document.
-        var sendsRequests: Bool? = type.maySendRequests ? true : nil
+        var sendsRequests = type.maySendRequests
         let tree = SchemaProbe.explore(fixed: ["strategy": type.kind]) { document, recorder in
             let fields = fields(document, recorder)
             let strategy = fields.flatMap { type.read(from: $0) }
             if let strategy, !strategy.isRenewable { isStatic = true }
             if let strategy, !strategy.hasSecret { hasSecret = false }
-            if let strategy { sendsRequests = sendsRequests == true || strategy.behavior.sendsRequests }
+            if type.maySendRequests == nil, let strategy {
+                sendsRequests = sendsRequests == true || strategy.behavior.sendsRequests
+            }
         }
         let shared = SchemaProbe.explore { [isStatic, hasSecret, sendsRequests] document, recorder in
             guard let fields = fields(document, recorder) else { return }

@@ -54,7 +54,7 @@ package struct AssertionEndpoint: TokenEndpoint {
             request.proxy = proxy
             switch await endpoint.send(request, deadline: deadline) {
             case .failure(let failure):
-                let proxy = failure.proxyProblem.map { "; \($0.detail)" } ?? ""
+                let proxy = failure.proxyDetail.map { "; \($0)" } ?? ""
                 throw source.missing("no answer came (\(failure.reason.rawValue)\(proxy))")
             case .success(let reply): return try source.assertion(in: reply)
             }

@@ -160,7 +160,9 @@ final class TelemetryExporter: Service {
         let reason =
             switch sent.answer {
             case .refused(let status): "it answered \(status)"
-            case .later, .accepted: sent.proxyProblem ?? "it does not answer, or has no room now"
+            case .later, .accepted:
+                ["it does not answer, or has no room now", sent.proxyDetail].compactMap(\.self)
+                    .joined(separator: "; ")
             }
         parts.logger.warning(
             "Telemetry not exported",
@@ -193,7 +195,7 @@ private struct OTLPClient: Sendable {
         case .success(let reply):
             return Sent(answer: ExportSchedule.Answer(status: reply.status, retryAfter: reply.field("Retry-After")))
         case .failure(let failure):
-            return Sent(answer: .later(after: nil), proxyProblem: failure.proxyProblem?.detail)
+            return Sent(answer: .later(after: nil), proxyDetail: failure.proxyDetail)
         }
     }
 }
@@ -202,6 +204,6 @@ private struct OTLPClient: Sendable {
 private struct Sent: Sendable {
     /// What the collector says; when it says nothing, it may take the batch later.
     let answer: ExportSchedule.Answer
-    /// Why it was not asked, where that is the proxy's fault.
-    var proxyProblem: String?
+    /// See ``TokenTransportFailure/proxyDetail``.
+    var proxyDetail: String?
 }

@@ -59,6 +59,15 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
         ProxyProblem("The proxy \(self) answered CONNECT \(what).", .proxyRefused)
     }
 
+    /// - Returns: nil for an answer that opens the tunnel, or has not come as a whole.
+    package func problem(of answer: ConnectAnswer.State, to server: Origin) -> ProxyProblem? {
+        switch answer {
+        case .incomplete, .open: nil
+        case .refused(let status): refusal(status: status, to: server)
+        case .invalid(let what): invalidAnswer(what)
+        }
+    }
+
     /// Why nothing may be sent to it now.
     ///
     /// - Parameter isLocked: Whether an operator has locked the credential of that name.
@@ -242,72 +251,81 @@ package struct ProxyBypass: Hashable, Sendable {
     }
 }
 
-/// The answer of a ``ParentProxy`` to a CONNECT, as far as it has come.
+/// Reads the answer of a ``ParentProxy`` to a CONNECT.
+///
+/// Lenient where it costs nothing: lines may end with LF alone (RFC 9112 section 2.2), and what the fields say of content is ignored
+/// (RFC 9110 section 9.3.6).
 package struct ConnectAnswer: Sendable {
     package enum State: Hashable, Sendable {
         case incomplete
-        /// The tunnel is open. What follows is from the server.
+        /// The tunnel is open.
         ///
-        /// - Parameter rest: Where that begins.
-        case open(rest: Int)
+        /// - Parameter rest: What has come from the server already.
+        case open(rest: [UInt8])
         case refused(status: Int)
         case invalid(String)
     }
 
-    /// No proxy needs more for its head.
+    /// No proxy needs more for its heads, interim ones included.
     package static let maximumBytes = 16_384
-    /// It is read from its beginning with each piece that comes, which would take long if each were one byte.
-    package static let maximumPieces = 1024
 
-    /// - Parameter bytes: All that has come, from the beginning.
-    package static func read(_ bytes: [UInt8]) -> State {
-        var start = 0
-        while true {
-            // Interim answers count, too.
-            guard start < maximumBytes else { return .invalid("with nothing but interim answers") }
-            guard let end = headEnd(bytes, from: start) else { return isHopeless(bytes, start) }
-            guard let status = status(bytes, start) else { return .invalid("with something that is not HTTP") }
+    private var bytes: [UInt8] = []
+    /// Where the head begins that is being read: behind interim answers.
+    private var start = 0
+    /// What was looked at, and is not looked at again: a proxy may send single bytes.
+    private var scanned = 0
+    private var lineLength = 0
+
+    package init() {}
+
+    /// - Parameter more: What has come since the last call. Nothing may come behind any other state than ``State/incomplete``.
+    package mutating func receive(_ more: some Sequence<UInt8>) -> State {
+        bytes += more
+        while let end = headEnd() {
             switch status {
-            case 200..<300: return .open(rest: end)
+            case nil: return .invalid("with something that is not HTTP")
+            case .some(200..<300): return .open(rest: Array(bytes[end...]))
             // An upgrade would make another protocol of the connection.
-            case 101: return .invalid("with status 101")
-            case 100..<200: start = end
-            default: return .refused(status: status)
+            case .some(101): return .invalid("with status 101")
+            case .some(100..<200): start = end
+            case .some(let status): return .refused(status: status)
             }
         }
-    }
-
-    private static func isHopeless(_ bytes: [UInt8], _ start: Int) -> State {
-        guard bytes.count < maximumBytes else {
-            return .invalid("with a head of more than \(maximumBytes / 1024) KiB")
+        guard scanned < Self.maximumBytes else {
+            let isHead = start == 0
+            return .invalid(
+                isHead ? "with a head of more than \(Self.maximumBytes / 1024) KiB" : "with nothing but interim answers"
+            )
         }
         let begin = bytes[start...].prefix(7)
         return begin.elementsEqual("HTTP/1.".utf8.prefix(begin.count))
             ? .incomplete : .invalid("with something that is not HTTP")
     }
 
-    /// Behind the empty line; lines may end with LF alone (RFC 9112 section 2.2).
-    private static func headEnd(_ bytes: [UInt8], from start: Int) -> Int? {
-        var lineLength = 0
-        for index in bytes.indices[start...].prefix(maximumBytes) {
-            switch bytes[index] {
+    /// Behind the empty line.
+    private mutating func headEnd() -> Int? {
+        while scanned < min(bytes.count, Self.maximumBytes) {
+            switch bytes[scanned] {
             case 0x0A:
-                if lineLength == 0 { return index + 1 }
+                scanned += 1
+                if lineLength == 0 { return scanned }
                 lineLength = 0
-            case 0x0D where index + 1 < bytes.count && bytes[index + 1] == 0x0A: break
-            default: lineLength += 1
+            case 0x0D:
+                // What it means is known with the next byte.
+                guard scanned + 1 < bytes.count else { return nil }
+                if bytes[scanned + 1] != 0x0A { lineLength += 1 }
+                scanned += 1
+            default:
+                lineLength += 1
+                scanned += 1
             }
         }
         return nil
     }
 
-    /// `HTTP/1.1 200 …`
-    private static func status(_ bytes: [UInt8], _ start: Int) -> Int? {
-        let line = bytes[start...].prefix { $0 != 0x0A && $0 != 0x0D }
-        guard line.count >= 12, line.starts(with: "HTTP/1.".utf8), line[start + 7].isDigit, line[start + 8] == 0x20,
-            line[(start + 9)...].prefix(3).allSatisfy(\.isDigit), line.count == 12 || line[start + 12] == 0x20
-        else { return nil }
-        let status = line[(start + 9)...].prefix(3).reduce(0) { $0 * 10 + Int($1 - 0x30) }
-        return status >= 100 ? status : nil
+    /// Of the head that begins at ``start``.
+    private var status: Int? {
+        let end = bytes[start...].firstIndex { $0 == 0x0A || $0 == 0x0D } ?? bytes.endIndex
+        return ResponseHeadDecoder.status(bytes.span, start..<end)
     }
 }

@@ -106,19 +106,28 @@ package struct ResponseHeadDecoder: ~Copyable, Sendable {
 
     /// `HTTP/1.1 200 OK`; the reason may be empty, and its space missing as some servers have it.
     private mutating func parseStatusLine(_ bytes: borrowing Span<UInt8>, _ lineEnd: Int) -> Bool {
-        guard lineEnd >= 12, bytes.equals(0..<7, "HTTP/1."), bytes[8] == 0x20,
-            bytes[7] == 0x31 || bytes[7] == 0x30
-        else { return false }
-        var status = 0
-        for index in 9..<12 {
-            guard bytes[index].isDigit else { return false }
-            status = status * 10 + Int(bytes[index] - 0x30)
-        }
-        guard status >= 100, lineEnd == 12 || bytes[12] == 0x20 else { return false }
+        guard let status = Self.status(bytes, 0..<lineEnd) else { return false }
         head.isHTTP10 = bytes[7] == 0x30
         head.status = status
         head.statusAndReason = 9..<lineEnd + 2
         return true
+    }
+
+    /// - Parameter line: Without its end.
+    /// - Returns: nil for what is no status line.
+    @inline(__always)
+    static func status(_ bytes: borrowing Span<UInt8>, _ line: Range<Int>) -> Int? {
+        let start = line.lowerBound
+        guard line.count >= 12, bytes.equals(start..<start + 7, "HTTP/1."), bytes[start + 8] == 0x20,
+            bytes[start + 7] == 0x31 || bytes[start + 7] == 0x30
+        else { return nil }
+        var status = 0
+        for index in start + 9..<start + 12 {
+            guard bytes[index].isDigit else { return nil }
+            status = status * 10 + Int(bytes[index] - 0x30)
+        }
+        guard status >= 100, line.count == 12 || bytes[start + 12] == 0x20 else { return nil }
+        return status
     }
 
     private mutating func interpretFields(_ bytes: borrowing Span<UInt8>, answersHead: Bool) -> HeadRefusal? {

@@ -27,6 +27,8 @@ package struct AuthorizationTrace: Sendable {
         case toolRefused
         case authorityEndpointRefused
         case connectionAuthRefused
+        /// The token of a program of `exec` would reach the upstream.
+        case runTokenRefused
         case loopRefused
         case subjectNamed(String)
         case subjectRefused

@@ -213,6 +213,73 @@ package struct ClientAuthenticator: Sendable {
         if let name = registry.client(of: run) { evidence.prove(name) }
     }
 
+    /// Looks for the token of a program in what goes upstream as it is, such as cookies and the path.
+    ///
+    /// This is for programs that send their key to a place where nobody expects it. One that wants to hand its token on can always
+    /// encode it, and content is not looked at.
+    ///
+    /// - Parameters:
+    ///   - evidence: The places that it found do not go upstream.
+    ///   - owned: Names of fields that do not go upstream either.
+    /// - Returns: Where the token stands, for people; nil where it does not.
+    func strayRun(
+        in head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ evidence: Evidence,
+        _ places: Places?,
+        owned: [[UInt8]]
+    ) -> String? {
+        guard let runs else { return nil }
+        for index in head.section.fields.indices {
+            let field = head.section.fields[index]
+            switch field.kind {
+            case .authorization where evidence.tokenPlaces.hasAuthorization: continue
+            case .proxyAuthorization: continue
+            default: break
+            }
+            guard evidence.tokenPlaces.isDisjoint(with: ClientTokenPlaces(field, bytes)),
+                !Self.isNamed(field, bytes, among: owned), holdsRun(bytes, field.value, of: runs)
+            else { continue }
+            return String(bytes.string(field.name).prefix(64))
+        }
+        if holdsRun(bytes, head.path, of: runs) { return "the path" }
+        var start = head.query.lowerBound
+        for index in head.query where index == head.query.upperBound - 1 || bytes[index] == 0x26 || bytes[index] == 0x3B
+        {
+            let part = start..<index + 1
+            start = index + 1
+            guard holdsRun(bytes, part, of: runs) else { continue }
+            let name = part.lowerBound == head.query.lowerBound ? part.lowerBound + 1 : part.lowerBound
+            var equals = name
+            while equals < part.upperBound, bytes[equals] != 0x3D { equals += 1 }
+            let parameter = name..<equals
+            let isUsed = !evidence.tokenPlaces.isDisjoint(with: ClientTokenPlaces(parameter: parameter, bytes))
+            guard isUsed || places?.query == bytes.array(parameter) else { return "the query" }
+        }
+        return nil
+    }
+
+    private static func isNamed(_ field: HeadField, _ bytes: borrowing Span<UInt8>, among names: [[UInt8]]) -> Bool {
+        for name in names where bytes.equalsLowercased(field.name, name) { return true }
+        return false
+    }
+
+    /// Whether a token stands there, at either end of a row of its digits.
+    private func holdsRun(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>, of runs: RunTokens) -> Bool {
+        guard range.count >= RunTokens.length else { return false }
+        var start = range.lowerBound
+        for index in range.lowerBound...range.upperBound {
+            if index < range.upperBound, RunTokens.isDigit(bytes[index]) { continue }
+            if index - start >= RunTokens.length {
+                let (first, last) = (start..<start + RunTokens.length, index - RunTokens.length..<index)
+                if registry.run(bytes.array(first), of: runs) != nil { return true }
+                if first != last, registry.run(bytes.array(last), of: runs) != nil { return true }
+            }
+            start = index + 1
+        }
+        return false
+    }
+
     private static func canPresentToken(
         _ field: HeadField,
         _ bytes: borrowing Span<UInt8>,

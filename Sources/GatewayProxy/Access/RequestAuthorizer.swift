@@ -10,12 +10,21 @@ package final class RequestAuthorizer: Sendable {
         let plan: RoutePlan
         let places: ClientAuthenticator.Places
         let selection: (any SubjectCredentialResolver)?
+        let ownedNames: [[UInt8]]
 
-        /// - Parameter selection: For a route whose requests name the subject of the token.
-        package init(plan: RoutePlan, places: ClientAuthenticator.Places, selection: (any SubjectCredentialResolver)?) {
+        /// - Parameters:
+        ///   - selection: For a route whose requests name the subject of the token.
+        ///   - ownedNames: Names of fields that only the route may set, in lower case.
+        package init(
+            plan: RoutePlan,
+            places: ClientAuthenticator.Places,
+            selection: (any SubjectCredentialResolver)?,
+            ownedNames: [[UInt8]] = []
+        ) {
             self.plan = plan
             self.places = places
             self.selection = selection
+            self.ownedNames = ownedNames
         }
     }
 
@@ -632,6 +641,12 @@ extension RequestAuthorizer {
             trace?.add(.loopRefused)
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
+        if clients.hasRuns,
+            let problem = refusalOfStrayRun(head, bytes, evidence, gate.places, owned: gate.ownedNames)
+        {
+            trace?.add(.runTokenRefused)
+            return refuse(problem, on: connection, route: match.route, client: evidence.client)
+        }
         if !evidence.tokenPlaces.hasAuthorization, let problem = gate.forbidConnectionAuth(head, bytes) {
             trace?.add(.connectionAuthRefused)
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
@@ -647,6 +662,21 @@ extension RequestAuthorizer {
         }
         trace?.add(.admitted)
         return .admitted(admitted(match, evidence, from: chosen, grant, on: connection))
+    }
+
+    /// Why a request that would take the token of a program of `exec` upstream is refused; nil where it would not.
+    private func refusalOfStrayRun(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ evidence: ClientAuthenticator.Evidence,
+        _ places: ClientAuthenticator.Places? = nil,
+        owned: [[UInt8]] = []
+    ) -> GatewayProblem? {
+        guard let place = clients.strayRun(in: head, bytes, evidence, places, owned: owned) else { return nil }
+        let detail =
+            "The token of a program that exec runs stands in \(place), from where it would reach the upstream. Send it as an API "
+            + "key: in Authorization or X-Api-Key."
+        return GatewayProblem(.requestRefused, detail)
     }
 
     private func admitted(
@@ -982,9 +1012,9 @@ extension RequestAuthorizer {
         }
         let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
         let port = authority.port ?? Origin.Scheme.http.defaultPort
-        if let problem = loopRefusal(head, bytes) ?? plan.refusal(host: host, port: port, scheme: .http) {
-            return refuse(problem, on: connection, client: evidence.client)
-        }
+        var problem = loopRefusal(head, bytes) ?? plan.refusal(host: host, port: port, scheme: .http)
+        if problem == nil, clients.hasRuns { problem = refusalOfStrayRun(head, bytes, evidence) }
+        if let problem { return refuse(problem, on: connection, client: evidence.client) }
         let server = TunnelDestination(
             host: host,
             port: port,

@@ -29,6 +29,8 @@ final class RouteGate: Sendable {
     /// The endpoints of its credential that are reached through it.
     private let endpoints: [AuthorityEndpoint]
     private let prefix: PathPrefix
+    /// Names of fields that only the route may set, in lower case.
+    let ownedNames: [[UInt8]]
     /// The path of the upstream that the route leads to; empty for the whole of it.
     private let base: [UInt8]
     /// Nothing is asked but that every reading of the path leads to this route.
@@ -57,6 +59,7 @@ final class RouteGate: Sendable {
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
         refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth
         prefix = PathPrefix(route)
+        ownedNames = known.ownedNames
         base = Array(route.upstreamPath.utf8)
     }
 

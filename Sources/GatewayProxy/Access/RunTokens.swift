@@ -118,6 +118,9 @@ package final class RunTokens: Sendable {
         }
     }
 
+    /// Whether a token can have that byte.
+    static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte) }
+
     /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
     ///
     /// - Parameter value: The token, with or without what an SDK wants to see before it.
@@ -127,7 +130,7 @@ package final class RunTokens: Sendable {
             return nil
         }
         let token = Array(value.suffix(Self.length))
-        guard token.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }) else { return nil }
+        guard token.allSatisfy(Self.isDigit) else { return nil }
         let digest = sha256(token)
         let found = runs.withLock { runs in
             var found: Run?

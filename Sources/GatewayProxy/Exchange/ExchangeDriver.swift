@@ -1600,7 +1600,7 @@ final class ExchangeDriver {
     private func upstreamProblem(_ kind: ProblemKind, _ detail: String) -> GatewayProblem {
         // A detail such as "It sent …" is about the upstream: its name replaces the pronoun.
         let begin = detail.hasPrefix("It ") ? detail.dropFirst(2) : ": \(detail)"
-        return GatewayProblem(kind, "\(compiled.plan.upstream)\(begin)")
+        return pool.target.behindProxy(GatewayProblem(kind, "\(compiled.plan.upstream)\(begin)"))
     }
 
     // MARK: End
@@ -1628,7 +1628,12 @@ final class ExchangeDriver {
             timeouts: compiled.plan.timeouts,
             limits: configuration.limits
         )
-        return problem ?? reported ?? GatewayProblem(.internalError, "The exchange ended without a reason.")
+        guard let problem else {
+            return reported ?? GatewayProblem(.internalError, "The exchange ended without a reason.")
+        }
+        // The proxy may be what has closed the connection, or does not answer.
+        let isOfUpstream = problem.kind == .upstreamUnreachable || problem.kind == .upstreamTimeout
+        return isOfUpstream ? pool.target.behindProxy(problem) : problem
     }
 
     private func respond(with problem: GatewayProblem) {

@@ -369,6 +369,7 @@ private struct ExplanationSteps {
         case .notAllowed: addMisses()
         case .methodOverrideRefused, .toolRefused, .authorityEndpointRefused, .connectionAuthRefused:
             add("allow", detail, passes: false)
+        case .runTokenRefused: add("client", detail, passes: false)
         case .loopRefused: add("loop", detail, passes: false)
         case .subjectNamed(let subject): add("subject", "the request names \(subject)")
         case .subjectRefused: add("subject", detail, passes: false)

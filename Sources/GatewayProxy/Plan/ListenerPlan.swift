@@ -28,8 +28,14 @@ package struct ListenerPlan: Hashable, Sendable {
         /// - Parameter bound: The port that the system gave.
         package func isMeant(by origin: Origin, port bound: Int?) -> Bool {
             guard case .tcp(let host, _) = self, origin.port == bound else { return false }
+            // An address of IPv4 may stand in one of IPv6.
+            let name = IPAddress(origin.host)?.description ?? origin.host
+            let origin = Origin(scheme: origin.scheme, host: name, port: origin.port)
             if origin.host == host.lowercased() { return true }
-            let isOwn = origin.host == "localhost" || origin.isLoopbackAddress
+            // Systems take the address of any host for their own, and some resolvers read names such as 127.1 as addresses.
+            let isOwn =
+                origin.isLoopback || Self.anyHosts.contains(origin.host)
+                || !origin.isAddress && ConnectPlan.mayBeAddress(origin.host)
             guard !Self.anyHosts.contains(host) else { return isOwn || origin.isAddress }
             return isOwn && Origin(scheme: .http, host: host, port: 80).isLoopback
         }

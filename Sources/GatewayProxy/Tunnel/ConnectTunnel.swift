@@ -215,71 +215,78 @@ struct TunnelDialer: Sendable {
 
     /// - Parameter done: Called on the event loop, on a later turn.
     func dial(_ done: @escaping (Result<Connection, GatewayProblem>) -> Void) {
-        let (destination, loop, shared, freeIdle) = (destination, loop, shared, freeIdle)
         if let parent { return dial(through: parent, done) }
-        UnroutedResolver.make(for: destination, on: loop)
-            .flatMap { resolver in
-                ClientBootstrap(group: loop)
-                    .resolver(resolver)
-                    .connectTimeout(shared.timeouts.connect)
-                    .channelOption(.allowRemoteHalfClosure, value: true)
-                    .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
-                    .channelInitializer { channel in
-                        channel.eventLoop.makeCompletedFuture {
-                            try shared.descriptors.requireRoom(for: channel, freeIdle: freeIdle)
-                            try shared.timeouts.keepAlive.set(on: channel)
-                            try channel.pipeline.syncOperations.addHandler(TunnelEnd(hasDirectSocket: true))
-                        }
-                    }
-                    .connect(host: destination.lookupName, port: destination.port)
-                    .map { ($0, resolver) }
-            }
-            .assumeIsolated()
+        UnroutedResolver.make(for: destination, on: loop).assumeIsolated()
             .whenComplete { result in
-                let origin = destination.origin
-                done(result.flatMapError { .failure(UnroutedResolver.problem($0, origin)) }.flatMap(connection))
+                switch result {
+                case .success(let resolver): dial(resolver, done)
+                case .failure(let error): done(.failure(UnroutedResolver.problem(error, destination.origin)))
+                }
             }
+    }
+
+    private func dial(
+        _ resolver: UnroutedResolver,
+        _ done: @escaping (Result<Connection, GatewayProblem>) -> Void
+    ) {
+        let origin = destination.origin
+        open(destination.lookupName, destination.port, by: resolver, through: nil) { result in
+            switch result {
+            case .success(let channel): done(connection(channel, resolver))
+            case .failure(let failure):
+                done(.failure(UnroutedResolver.problem(failure.cause, origin, isUnresolved: failure.isUnresolved)))
+            }
+        }
+    }
+
+    private func open(
+        _ host: String,
+        _ port: Int,
+        by resolver: any Resolver & Sendable,
+        through parent: ParentHop?,
+        _ done: @escaping (Result<any Channel, OutgoingConnection.Failure>) -> Void
+    ) {
+        OutgoingConnection.open(
+            host,
+            port,
+            by: resolver,
+            within: shared.timeouts.connect,
+            on: loop,
+            prepare: { try prepare($0, through: parent) },
+            done
+        )
+    }
+
+    private func prepare(_ channel: any Channel, through parent: ParentHop?) throws {
+        try channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
+        try shared.descriptors.requireRoom(for: channel, freeIdle: freeIdle)
+        try shared.timeouts.keepAlive.set(on: channel)
+        if let parent {
+            // A client that is itself a gateway is told by this if it is asked again.
+            let via = destination.via.isEmpty ? "1.1 \(shared.viaName)" : "\(destination.via), 1.1 \(shared.viaName)"
+            try parent.begin(channel, to: destination.origin, via: via)
+            try worker.value.register(channel, through: parent)
+        }
+        let end = TunnelEnd(hasDirectSocket: parent.map { !$0.isEncrypted } ?? true)
+        try channel.pipeline.syncOperations.addHandler(end)
     }
 
     private func dial(
         through parent: ParentHop,
         _ done: @escaping (Result<Connection, GatewayProblem>) -> Void
     ) {
-        let (destination, loop, shared, freeIdle) = (destination, loop, shared, freeIdle)
         if let problem = worker.value.problem(with: parent) ?? destination.refusalByProxy {
             // On a later turn, as all other answers.
             return loop.assumeIsolated().execute { done(.failure(problem)) }
         }
-        let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
-        let (worker, place) = (worker, parent.plan.origin)
-        // A client that is itself a gateway is told by this if it is asked again.
-        let via = destination.via.isEmpty ? "1.1 \(shared.viaName)" : "\(destination.via), 1.1 \(shared.viaName)"
-        ClientBootstrap(group: loop)
-            .resolver(UpstreamResolver(loop: loop))
-            .connectTimeout(shared.timeouts.connect)
-            .channelOption(.allowRemoteHalfClosure, value: true)
-            .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    hasDialled.value = true
-                    try shared.descriptors.requireRoom(for: channel, freeIdle: freeIdle)
-                    try shared.timeouts.keepAlive.set(on: channel)
-                    try parent.begin(channel, to: destination.origin, via: via)
-                    try worker.value.register(channel, through: parent)
-                    let end = TunnelEnd(hasDirectSocket: !parent.isEncrypted)
-                    try channel.pipeline.syncOperations.addHandler(end)
-                }
+        let place = parent.plan.origin
+        open(place.lookupName, place.port, by: UpstreamResolver(loop: loop), through: parent) { result in
+            switch result {
+            case .failure(let failure):
+                done(.failure(parent.unreachable(failure.cause, isUnresolved: failure.isUnresolved)))
+            case .success(let channel): connect(channel, through: parent, done)
             }
-            .connect(host: place.lookupName, port: place.port)
-            .assumeIsolated()
-            .whenComplete { result in
-                switch result {
-                case .failure(let error):
-                    done(.failure(parent.unreachable(error, isUnresolved: !hasDialled.value)))
-                case .success(let channel):
-                    connect(channel, through: parent, done)
-                }
-            }
+        }
     }
 
     private func connect(

@@ -146,7 +146,7 @@ extension ConnectPlan {
     }
 
     /// Some resolvers read names such as `127.1` and `0x7f000001` as addresses (inet_aton(3)).
-    private static func mayBeAddress(_ host: String) -> Bool {
+    static func mayBeAddress(_ host: String) -> Bool {
         let last = Origin.unrooted(host).split(separator: ".", omittingEmptySubsequences: false).last ?? ""
         return host.contains(":") || last.isEmpty || last.utf8.allSatisfy(\.isDigit)
             || last.hasPrefix("0x") && last.utf8.dropFirst(2).allSatisfy(\.isHexDigit)

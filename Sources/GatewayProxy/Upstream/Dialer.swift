@@ -71,54 +71,45 @@ final class Dialer {
         for pool: UpstreamPool,
         _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void
     ) {
-        let (target, descriptors, keepAlive) = (target, descriptors, timeouts.keepAlive)
         let place = target.parent?.plan.origin ?? target.origin
-        let bound = NIOLoopBound((dialer: self, pool: pool), eventLoop: loop)
-        let hasDialled = NIOLoopBoundBox(false, eventLoop: loop)
-        ClientBootstrap(group: loop)
-            .resolver(resolver)
-            .connectTimeout(timeouts.connect)
-            .channelOption(.maxMessagesPerRead, value: UInt(target.hasDirectSocket ? 1 : 4))
-            .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    hasDialled.value = true
-                    try descriptors.requireRoom(for: channel) { bound.value.dialer.worker?.freeIdle() }
-                    try keepAlive.set(on: channel)
-                    if let parent = target.parent {
-                        let via = "1.1 \(bound.value.dialer.viaName)"
-                        try parent.begin(channel, to: target.tunnelEnd, via: via)
-                        try bound.value.dialer.worker?.register(channel, through: parent)
-                    }
-                    if let context = target.tlsContext {
-                        let tls = try target.tlsHandler(context)
-                        try channel.pipeline.syncOperations.addHandler(tls, name: UpstreamTarget.tlsName)
-                    }
-                    let (dialer, pool) = bound.value
-                    guard target.version == .http1 else {
-                        return try channel.pipeline.syncOperations.addHandler(dialer.makeNegotiation(for: pool))
-                    }
-                    let connection = dialer.makeConnection(of: pool)
-                    let allocator = dialer.receiveAllocator(for: connection)
-                    try channel.syncOptions?.setOption(.recvAllocator, value: allocator)
-                    try channel.pipeline.syncOperations.addHandler(connection)
+        OutgoingConnection.open(
+            place.lookupName,
+            place.port,
+            by: resolver,
+            within: timeouts.connect,
+            on: loop,
+            prepare: { [self] in try prepare($0, for: pool) }
+        ) { [self] result in
+            switch result {
+            case .success(let channel):
+                // Where a route leads, the cast would fail, and the runtime remembers no cast that fails.
+                if server != nil, target.parent == nil, let resolver = resolver as? UnroutedResolver {
+                    server?.dialled = resolver.dialled(on: channel)
                 }
+                done(connection(on: channel))
+            case .failure(let failure):
+                self.resolver.forget()
+                done(.failure(problem(failure.cause, isUnresolved: failure.isUnresolved)))
             }
-            .connect(host: place.lookupName, port: place.port)
-            .assumeIsolated()
-            .whenComplete { [self] result in
-                switch result {
-                case .success(let channel):
-                    // Where a route leads, the cast would fail, and the runtime remembers no cast that fails.
-                    if server != nil, target.parent == nil, let resolver = resolver as? UnroutedResolver {
-                        server?.dialled = resolver.dialled(on: channel)
-                    }
-                    done(connection(on: channel))
-                case .failure(let error):
-                    self.resolver.forget()
-                    done(.failure(problem(error, isUnresolved: !hasDialled.value)))
-                }
-            }
+        }
+    }
+
+    private func prepare(_ channel: any Channel, for pool: UpstreamPool) throws {
+        try channel.syncOptions?.setOption(.maxMessagesPerRead, value: UInt(target.hasDirectSocket ? 1 : 4))
+        try descriptors.requireRoom(for: channel) { [worker] in worker?.freeIdle() }
+        try timeouts.keepAlive.set(on: channel)
+        if let parent = target.parent {
+            try parent.begin(channel, to: target.tunnelEnd, via: "1.1 \(viaName)")
+            try worker?.register(channel, through: parent)
+        }
+        let pipeline = channel.pipeline.syncOperations
+        if let context = target.tlsContext {
+            try pipeline.addHandler(target.tlsHandler(context), name: UpstreamTarget.tlsName)
+        }
+        guard target.version == .http1 else { return try pipeline.addHandler(makeNegotiation(for: pool)) }
+        let connection = makeConnection(of: pool)
+        try channel.syncOptions?.setOption(.recvAllocator, value: receiveAllocator(for: connection))
+        try pipeline.addHandler(connection)
     }
 
     private func problem(_ error: any Error, isUnresolved: Bool) -> GatewayProblem {

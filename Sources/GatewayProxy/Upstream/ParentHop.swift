@@ -109,13 +109,16 @@ extension ParentHop {
         )
     }
 
-    func refused(_ status: Int, to server: Origin) -> GatewayProblem {
-        problem(plan.refusal(status: status, to: server), status == 504 ? .upstreamTimeout : .upstreamUnreachable)
+    /// - Returns: nil for an answer that opens the tunnel, or has not come as a whole.
+    fileprivate func problem(of answer: ConnectAnswer.State, to server: Origin) -> GatewayProblem? {
+        plan.problem(of: answer, to: server)
+            .map { problem($0, answer == .refused(status: 504) ? .upstreamTimeout : .upstreamUnreachable) }
     }
 
     var loginProblem: GatewayProblem { problem(plan.loginProblem()) }
 
-    fileprivate func invalid(_ what: String) -> GatewayProblem { problem(plan.invalidAnswer(what)) }
+    /// The proxy spoke before it was asked.
+    fileprivate var early: GatewayProblem { problem(plan.invalidAnswer("before it was sent")) }
 
     fileprivate var lost: GatewayProblem { lockedProblem ?? problem(plan.lost) }
 
@@ -184,8 +187,7 @@ final class ParentHandshake: ChannelInboundHandler, RemovableChannelHandler {
     /// Gets what has come behind the answer of the proxy, which is then not passed on.
     private var opened: ((Result<ByteBuffer, GatewayProblem>) -> Void)?
     private var phase = Phase.waiting
-    private var answer: [UInt8] = []
-    private var pieces = 0
+    private var answer = ConnectAnswer()
 
     fileprivate init(_ parent: ParentHop, to server: Origin?, via: String) {
         self.parent = parent
@@ -235,38 +237,29 @@ final class ParentHandshake: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        var bytes = unwrapInboundIn(data)
         switch phase {
         case .open: context.fireChannelRead(data)
         case .failed: break
-        // The proxy spoke before it was asked.
-        case .waiting: fail(context, parent.invalid("before it was sent"))
+        case .waiting: fail(context, parent.early)
         case .asked:
-            // At most what one read brings beyond the limit.
-            answer += bytes.readBytes(length: bytes.readableBytes) ?? []
-            pieces += 1
-            guard pieces <= ConnectAnswer.maximumPieces else { return fail(context, parent.invalid("in tiny pieces")) }
-            read(context)
+            let state = answer.receive(unwrapInboundIn(data).readableBytesView)
+            if let problem = parent.problem(of: state, to: server ?? parent.plan.origin) {
+                return fail(context, problem)
+            }
+            if case .open(let rest) = state { open(context, context.channel.allocator.buffer(bytes: rest)) }
         }
     }
 
-    private func read(_ context: ChannelHandlerContext) {
-        switch ConnectAnswer.read(answer) {
-        case .incomplete: break
-        case .refused(let status): fail(context, parent.refused(status, to: server ?? parent.plan.origin))
-        case .invalid(let what): fail(context, parent.invalid(what))
-        case .open(let rest):
-            phase = .open
-            let rest = context.channel.allocator.buffer(bytes: answer[rest...])
-            answer = []
-            if let opened = opened.take() {
-                opened(.success(rest))
-            } else {
-                context.fireChannelActive()
-                if rest.readableBytes > 0 { context.fireChannelRead(NIOAny(rest)) }
-            }
-            leave(context)
+    /// - Parameter rest: What has come from the server already.
+    private func open(_ context: ChannelHandlerContext, _ rest: ByteBuffer) {
+        phase = .open
+        if let opened = opened.take() {
+            opened(.success(rest))
+        } else {
+            context.fireChannelActive()
+            if rest.readableBytes > 0 { context.fireChannelRead(NIOAny(rest)) }
         }
+        leave(context)
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
@@ -289,7 +282,7 @@ final class ParentHandshake: ChannelInboundHandler, RemovableChannelHandler {
 
     private func fail(_ context: ChannelHandlerContext, _ problem: GatewayProblem) {
         phase = .failed
-        answer = []
+        answer = ConnectAnswer()
         let failure = ParentFailure(problem: problem)
         opened.take()?(.failure(problem))
         context.fireErrorCaught(failure)

@@ -109,39 +109,37 @@ package enum UpstreamProbe {
         let overdue = loop.scheduleTask(in: TimeAmount(limit)) {
             done.fail(ChannelError.connectTimeout(TimeAmount(limit)))
         }
-        let hasDialled = NIOLoopBoundBox.makeBoxSendingValue(false, eventLoop: loop)
-        let channel = ClientBootstrap(group: loop)
-            .resolver(UpstreamResolver(loop: loop))
-            .connectTimeout(TimeAmount(limit))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    hasDialled.value = true
+        defer { overdue.cancel() }
+        loop.execute {
+            OutgoingConnection.open(
+                way.place.lookupName,
+                way.place.port,
+                by: UpstreamResolver(loop: loop),
+                within: TimeAmount(limit),
+                on: loop,
+                prepare: { channel in
                     let tls = try makeTLS()
-                    let waiter = HandshakeWaiter(
-                        done,
-                        isEncrypted: tls != nil,
-                        start: start,
-                        deadline: start + TimeAmount(limit)
-                    )
+                    let end = start + TimeAmount(limit)
+                    let waiter = HandshakeWaiter(done, isEncrypted: tls != nil, start: start, deadline: end)
                     try way.parent?.begin(channel, to: way.end, via: "")
                     if let tls {
                         try channel.pipeline.syncOperations.addHandler(tls, name: UpstreamTarget.tlsName)
                     }
                     try channel.pipeline.syncOperations.addHandler(waiter)
                 }
-            }
-            .connect(host: way.place.lookupName, port: way.place.port)
-        channel.whenFailure { error in
-            if !hasDialled.value, case ChannelError.connectTimeout = error {
-                done.fail(NameOverdue())
-            } else {
-                done.fail(error)
+            ) { result in
+                switch result {
+                case .success(let channel): done.futureResult.whenComplete { _ in channel.close(promise: nil) }
+                case .failure(let failure):
+                    if failure.isUnresolved, case ChannelError.connectTimeout = failure.cause {
+                        done.fail(NameOverdue())
+                    } else {
+                        done.fail(failure.cause)
+                    }
+                }
             }
         }
-        defer { channel.whenSuccess { $0.close(promise: nil) } }
-        let result = try await done.futureResult.get()
-        overdue.cancel()
-        return result
+        return try await done.futureResult.get()
     }
 
     /// The name server did not answer in time; the upstream was not dialled.

@@ -83,3 +83,45 @@ final class UpstreamResolver: Resolver, Sendable {
         answers.value[kind]?.hasAddresses(at: now) ?? false
     }
 }
+
+/// How every connection of the data plane is opened: to an upstream, to a server without a route, or to the proxy before them.
+enum OutgoingConnection {
+    struct Failure: Error {
+        let cause: any Error
+        /// Nothing was dialled: there was no address, or none in time.
+        let isUnresolved: Bool
+    }
+
+    /// Resolved asynchronously, happy eyeballs (RFC 8305). Called on the event loop.
+    ///
+    /// - Parameters:
+    ///   - limit: For the name and the connection together.
+    ///   - prepare: Fills the pipeline of each connection that is tried.
+    ///   - done: Called once, perhaps before this returns.
+    static func open(
+        _ host: String,
+        _ port: Int,
+        by resolver: any Resolver & Sendable,
+        within limit: TimeAmount,
+        on loop: any EventLoop,
+        prepare: @escaping (any Channel) throws -> Void,
+        _ done: @escaping (Result<any Channel, Failure>) -> Void
+    ) {
+        let bound = NIOLoopBoundBox((prepare: prepare, hasDialled: false), eventLoop: loop)
+        ClientBootstrap(group: loop)
+            .resolver(resolver)
+            .connectTimeout(limit)
+            .channelOption(.writeBufferWaterMark, value: .init(low: 32_768, high: 131_072))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    bound.value.hasDialled = true
+                    try bound.value.prepare(channel)
+                }
+            }
+            .connect(host: host, port: port)
+            .assumeIsolated()
+            .whenComplete { result in
+                done(result.mapError { Failure(cause: $0, isUnresolved: !bound.value.hasDialled) })
+            }
+    }
+}

@@ -85,7 +85,8 @@ final class ProxyShared: Sendable {
                 RequestAuthorizer.Route(
                     plan: route.plan,
                     places: ClientAuthenticator.Places(fields: route.credentialFields, query: route.querySlot),
-                    selection: route.selection
+                    selection: route.selection,
+                    ownedNames: route.ownedNames
                 )
             },
             access: configuration.access,

@@ -6,7 +6,7 @@ import GatewayTokens
 struct AWSSignatureStrategy: DerivedStrategy {
     static let kind = "aws_sigv4"
     static let otherNames = ["aws", "aws_iam", "aws_signature", "sigv4"]
-    static let maySendRequests = true
+    static let maySendRequests: Bool? = true
 
     private enum Keys {
         case own(AWSRequestSigner)

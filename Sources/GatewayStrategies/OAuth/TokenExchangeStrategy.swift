@@ -6,6 +6,7 @@ import GatewayTokens
 struct TokenExchangeStrategy: DownscopingStrategy {
     static let kind = "oauth2_token_exchange"
     static let otherNames = ["token_exchange", "urn:ietf:params:oauth:grant-type:token-exchange", "downscope"]
+    static let maySendRequests: Bool? = true
 
     let parent: CredentialReference?
     private let options: ExchangeOptions

@@ -6,6 +6,7 @@ import GatewayTokens
 struct JWTStrategy: AuthStrategy {
     static let kind = "jwt"
     static let otherNames = ["self_signed_jwt"]
+    static let maySendRequests: Bool? = false
 
     /// What a claim may hold in double braces.
     private static let fingerprint = "fingerprint"

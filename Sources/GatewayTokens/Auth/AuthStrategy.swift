@@ -37,8 +37,9 @@ package protocol AuthStrategy: Sendable {
     /// Where in its block that stands.
     static var clientTLSKey: String { get }
 
-    /// Whether it sends requests of its own with some of its keys, although not with all. The schema then has the key `proxy`.
-    static var maySendRequests: Bool { get }
+    /// Whether its credentials can have the key `proxy`, where an example of its keys does not tell: it sends requests of its own with
+    /// some of them only, or no made-up key is one that it can sign with. nil where the example tells.
+    static var maySendRequests: Bool? { get }
 
     /// Whether ``switchingSubject(_:)`` is supported.
     static var hasSubject: Bool { get }
@@ -71,7 +72,7 @@ extension AuthStrategy {
     }
 
     package static var otherNames: [String] { [] }
-    package static var maySendRequests: Bool { false }
+    package static var maySendRequests: Bool? { nil }
     package static var hasSubject: Bool { false }
     package static var hasSessions: Bool { false }
     package static var userField: UserField? { nil }

@@ -210,7 +210,9 @@ package struct CredentialDecoder {
         let strategy = type.read(from: fields)
         let policy = RenewalDecoder.decode(fields, for: strategy, of: type)
         let expires = SecretExpirationDecoder.decode(fields, for: strategy)
-        let sendsRequests = strategy?.behavior.sendsRequests ?? true
+        // What is made from a parent asks its server with the parent's token, and does not know that server yet.
+        let isDerived = (strategy as? any DerivedStrategy)?.parent != nil
+        let sendsRequests = isDerived || strategy?.behavior.sendsRequests ?? true
         if sendsRequests { fields.explain(Self.proxyKeys) }
         let proxy = ProxyDecoder.decode(fields)
         fields.isComplete = true

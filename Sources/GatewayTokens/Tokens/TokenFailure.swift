@@ -321,7 +321,8 @@ extension TokenFailure {
             )
             return
         }
-        let problem = GatewayProblem(kind, detail, hopError: failure.hopError, nextHop: request.nextHop)
+        let whole = [detail, failure.proxyDetail].compactMap(\.self).joined(separator: " ")
+        let problem = GatewayProblem(kind, whole, hopError: failure.hopError, nextHop: request.nextHop)
         self.init(.transient(retryAfter: nil), problem: problem)
     }
 

@@ -181,6 +181,8 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
     package var tlsError: GatewayProblem.HopError?
     /// What went wrong at the proxy, or on the way to it, in one sentence. Nothing came to the authorization server.
     package var proxyProblem: ProxyProblem?
+    /// The proxy that the connection went through, as messages name it, where something behind it failed; nil where there was none.
+    package var proxy: String?
     /// The content coding that cannot be undone, where ``Reason/invalidAnswer`` means that.
     package var unreadableCoding: String?
 
@@ -202,6 +204,11 @@ package struct TokenTransportFailure: Error, Hashable, Sendable {
         mayHaveBeenProcessed = false
         missingAssertion = missing
         alert = nil
+    }
+
+    /// What a proxy has to do with it, in one sentence; nil where there is none.
+    package var proxyDetail: String? {
+        proxyProblem?.detail ?? proxy.map { "The connection goes through the proxy \($0)." }
     }
 }
 

@@ -150,7 +150,8 @@ struct ExecCommand: AsyncParsableCommand {
         let (warning, callsDirectly) = await ProgramProbe.proxyWarning(for: command, hasToken: access.proof != nil)
         let tools = access.tools(keeping: Set(kept), usesPaths: callsDirectly)
         let given = ProgramVariables(own, without: secrets.subtracting(tools.variables.map(\.name)), keeping: Set(kept))
-        for text in [warning].compactMap(\.self) + tools.warnings { warn(text) }
+        let gitWarning = ProxyAdvice(command: command).gitWarning(for: tools.gitHosts)
+        for text in [warning, gitWarning].compactMap(\.self) + tools.warnings { warn(text) }
         if !tools.urls.isEmpty {
             let verb = tools.urls.count == 1 ? "points" : "point"
             Console.writeError(

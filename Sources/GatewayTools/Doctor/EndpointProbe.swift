@@ -33,9 +33,12 @@ struct EndpointProbe: Sendable {
         }
 
         var endpoint: DoctorEndpoint {
-            switch self {
-            case .upstream(let route, let users): DoctorEndpoint(.upstream, route.upstream, users: users)
-            case .authority(let origin, _, _, let users): DoctorEndpoint(.authority, origin, users: users)
+            let proxy = proxy?.description
+            return switch self {
+            case .upstream(let route, let users):
+                DoctorEndpoint(.upstream, route.upstream, users: users, through: proxy)
+            case .authority(let origin, _, _, let users):
+                DoctorEndpoint(.authority, origin, users: users, through: proxy)
             }
         }
     }

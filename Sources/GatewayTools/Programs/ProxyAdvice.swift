@@ -34,6 +34,13 @@ struct ProxyAdvice {
         "mariadb", "redis-cli", "mongosh", "erl", "elixir", "iex",
     ]
 
+    /// What gh runs git for. It puts its own credential helper in place of every other one then (`AuthenticatedCommand` in git/client.go of
+    /// cli/cli), and that hands out `GH_TOKEN`.
+    private static let gitCommandsOfGH: [String: Set<String>] = [
+        "repo": ["clone", "create", "fork", "sync"], "pr": ["checkout", "create"], "gist": ["clone"],
+        "extension": ["install", "upgrade"],
+    ]
+
     /// The last part of the program's path.
     let name: String
     /// The program and its arguments.
@@ -77,6 +84,16 @@ struct ProxyAdvice {
             return "\(name) does not use HTTPS_PROXY, so its connections do not go through the gateway"
         }
         return nil
+    }
+
+    /// - Parameter hosts: ``ToolVariables/gitHosts``
+    func gitWarning(for hosts: [String]) -> String? {
+        guard name == "gh", let host = hosts.first, command.count > 2,
+            Self.gitCommandsOfGH[command[1]]?.contains(command[2]) ?? false
+        else { return nil }
+        return
+            "gh gives git the token of this run for \(host), where it is worth nothing, so private repositories cannot be read; "
+            + "add a route with a credential to https://\(host), or use git itself, which still asks your own credential helpers"
     }
 
     /// Node.js reads the variables since 22.21 and 24.5. From 24.0 on, `fetch` alone did.

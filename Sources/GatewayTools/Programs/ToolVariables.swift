@@ -35,6 +35,8 @@ struct ToolVariables {
     private(set) var replaced: [String] = []
     /// The names of the variables with the URL of a route, for programs that ignore the proxy.
     private(set) var urls: [String] = []
+    /// The hosts of git without a route with a credential, for which credential helpers would hand out the token of the run.
+    private(set) var gitHosts: [String] = []
     /// What to tell the person who starts the program.
     private(set) var warnings: [String] = []
 
@@ -121,10 +123,10 @@ struct ToolVariables {
     private mutating func addGitHelpers(for presets: [Preset], _ own: (String) -> String?) {
         let added = Set(variables.map(\.name))
         let keys = presets.flatMap(\.tools).filter { $0.gitHost != nil && added.contains($0.name) }
-        let hosts = Set(keys.compactMap(\.gitHost)).sorted().filter { host in
+        gitHosts = Set(keys.compactMap(\.gitHost)).sorted().filter { host in
             !(offer.services ?? []).contains { $0.origin == "https://\(host)" }
         }
-        let helpers = hosts.map { host in
+        let helpers = gitHosts.map { host in
             GitHelper(host: host, hidden: Set(keys.filter { $0.gitHost == host }.map(\.name)).sorted())
         }
         guard !kept.contains(GitHelper.count) else { return }

@@ -98,6 +98,16 @@ struct EndpointRuleTests {
         #expect(found.first?.command == "curl -sv --max-time 5 -o /dev/null https://api.example.com/")
     }
 
+    @Test(arguments: [EndpointOutcome.Cause.handshake, .certificate(nil), .noHTTP, .refused])
+    func aProxyOnTheWayIsNamed(_ cause: EndpointOutcome.Cause) {
+        let endpoint = DoctorEndpoint(.authority, origin, users: ["a"], through: "http://p.example:3128")
+        let found = EndpointRule.findings(of: endpoint, .failed(cause), at: now)
+        let errors = found.filter { $0.level == .error }
+        #expect(!errors.isEmpty && errors.allSatisfy { $0.text.contains("through the proxy http://p.example:3128") })
+        // What the command of such a finding would reach directly is not what the gateway reaches.
+        #expect(found.allSatisfy { $0.group != .names && $0.command == nil })
+    }
+
     @Test func anAddressHasNoNameToResolve() {
         let endpoint = DoctorEndpoint(.upstream, Origin(scheme: .http, host: "127.0.0.1", port: 80), users: ["a"])
         let found = EndpointRule.findings(of: endpoint, .connected(.zero, certificateEnd: nil), at: now)

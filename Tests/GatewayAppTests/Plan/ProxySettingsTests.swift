@@ -78,6 +78,18 @@ struct ProxySettingsTests {
         #expect(plan.routes[1].proxy?.credential == "company")
     }
 
+    /// While it is read, it does not know the server that it will ask.
+    @Test(arguments: [("", "http://p:1"), (", proxy: \"http://q:1\"", "http://q:1"), (", proxy: none", nil)])
+    func whatIsMadeFromATokenHasItsProxyOrThatOfTheToken(_ own: String, _ expected: String?) throws {
+        let weak =
+            "  weak: {strategy: oauth2_token_exchange, parent: oauth, token_url: \"https://id.example.com/t\", "
+            + "scopes: [a]\(own)}\n"
+        let routes = Self.routes + "\n  weak: {upstream: https://c.example.com, auth: weak}"
+        let plan = try plan(weak + routes, credential: ", proxy: \"http://p:1\"")
+        let made = try #require(plan.credentials.first { $0.name == "weak" })
+        #expect(made.proxy?.https?.description == expected)
+    }
+
     @Test func aChangedLoginChangesTheDigest() throws {
         func digest(_ password: String) throws -> PlanDigest {
             let proxy = "{url: \"http://p:1\", username: a, password: \(password)}"
@@ -91,6 +103,15 @@ struct ProxySettingsTests {
     @Test(arguments: [
         ("\"http://127.0.0.1:8080\"", "is a listener of this gateway"),
         ("\"http://localhost:8080\"", "is a listener of this gateway"),
+        ("\"http://0.0.0.0:8080\"", "is a listener of this gateway"),
+        ("\"http://[::]:8080\"", "is a listener of this gateway"),
+        ("\"http://[::1]:8080\"", "is a listener of this gateway"),
+        ("\"http://[::ffff:127.0.0.1]:8080\"", "is a listener of this gateway"),
+        ("\"http://127.0.0.2:8080\"", "is a listener of this gateway"),
+        ("\"http://a.localhost:8080\"", "is a listener of this gateway"),
+        ("\"http://127.1:8080\"", "is a listener of this gateway"),
+        ("\"http://0x7f000001:8080\"", "is a listener of this gateway"),
+        ("\"http://2130706433:8080\"", "is a listener of this gateway"),
         ("\"http://me:canary@p:1\"", "use \"username\" and \"password\""),
         ("\"socks5://p:1\"", "SOCKS is not supported"),
         ("p", "expected the URL of a proxy"), ("{username: a}", "username and password belong together"),

@@ -51,6 +51,14 @@ struct SchemaTests {
         }
     }
 
+    @Test(arguments: StrategyCatalog.builtIn.kinds)
+    func whatSendsRequestsTakesAProxyAndNothingElse(_ kind: String) throws {
+        let silent: Set = ["basic", "bearer", "digest", "exec", "header", "hmac", "jwt", "none"]
+        let document = try #require(JSONValue(Array(text.utf8)))
+        let properties = try #require(document["$defs"]?["strategy.\(kind)"]?["properties"])
+        #expect((properties["proxy"] != nil) == !silent.contains(kind))
+    }
+
     /// Names that people choose are asked for with a made-up one.
     @Test func noMadeUpNameIsInIt() { #expect(!text.contains("\"\(SchemaProbe.name)\"")) }
 

@@ -71,20 +71,111 @@ struct RunTokensTests {
 
     @Test(
         arguments: [
-            "Authorization: Bearer x", "x-api-key: ${}0", "x-api-key: 0${}", "x-other-key: ${}",
-            "x-api-key: a-prefix-that-is-longer-than-any-that-an-sdk-wants-${}",
+            ("Authorization: Bearer x", false), ("x-api-key: ${}0", true), ("x-api-key: 0${}", false),
+            ("x-other-key: ${}", true),
+            ("x-api-key: a-prefix-that-is-longer-than-any-that-an-sdk-wants-${}", true),
         ]
     )
-    func nothingElseIsTakenForIt(_ field: String) throws {
+    func nothingElseIsTakenForIt(_ field: String, _ isStray: Bool) throws {
         let token = try #require(begin(for: "laptop"))
         let other = token.hasPrefix("f") ? "0" : "f"
         let text = field.replacing("0${}", with: other + token.dropFirst()).replacing("${}", with: token)
         let refusal = try #require(fixture(["laptop"]).refusal(Self.request(text)), "\(text)")
         #expect(refusal.problem.kind == .clientAuthRequired)
-        let admitted = try #require(
-            fixture(["laptop"], requireClient: .false).admission(Self.request(text), on: .loopback)
-        )
+        let open = fixture(["laptop"], requireClient: .false)
+        guard !isStray else {
+            #expect(open.refusal(Self.request(text))?.problem.kind == .requestRefused)
+            return
+        }
+        let admitted = try #require(open.admission(Self.request(text), on: .loopback))
         #expect(admitted.client == nil && admitted.tokenPlaces.isEmpty)
+    }
+
+    /// In such a place it would go upstream, where nobody has asked for it.
+    @Test(
+        arguments: [
+            "Cookie: session=${}", "Cookie: a=b; key=sk-${}; c=d",
+            "Sec-WebSocket-Protocol: realtime, insecure-api-key.sk-${}",
+            "Referer: https://up.example/?key=${}", "X-Custom: ${}",
+            "Authorization: Digest username=\"${}\", realm=\"a\"",
+            "X-Custom: ffff-${}", "X-Custom: ${}${}", "?other=${}", "?a=b&key=other&x=${}", "?${}", "?a;${}=b", "/${}",
+            "/bot${}/getMe",
+        ]
+    )
+    func elsewhereItGoesNowhere(_ place: String) throws {
+        for client in ["laptop", nil] {
+            let token = try #require(begin(for: client))
+            let text = place.replacing("${}", with: token)
+            let proof = "Proxy-Authorization: Bearer laptop-token"
+            let request =
+                text.hasPrefix("?") || text.hasPrefix("/")
+                ? Self.request(proof).replacing("/open/x", with: "/open/x\(text)") : Self.request(proof, text)
+            for reach in [ConnectionContext.Reach.loopback, .unix] {
+                let problem = try #require(fixture(["laptop"]).refusal(request, on: reach)?.problem, "\(place)")
+                #expect(problem.kind == .requestRefused && problem.detail.contains("a program that exec runs"))
+                #expect(!problem.detail.contains(token))
+            }
+        }
+        // Nothing is looked for, once its program has exited.
+        let exit = Exit()
+        let token = try #require(begin(for: "laptop", exit.program()))
+        exit.set()
+        let late = Self.request("Proxy-Authorization: Bearer laptop-token", "Cookie: a=\(token)")
+        #expect(fixture(["laptop"]).admission(late, on: .loopback)?.client == "laptop")
+    }
+
+    /// All of them stay here, also where only one of them is the token.
+    @Test(
+        arguments: [
+            ["x-api-key: ${}", "x-api-key: ${}"], ["x-api-key: other", "x-api-key: ${}"],
+            ["Authorization: Bearer ${}", "Authorization: Bearer other"],
+            ["Authorization: Bearer other", "Authorization: token ${}"],
+            ["Authorization: Bearer ${}", "x-api-key: ${}", "api-key: ${}", "Proxy-Authorization: Bearer ${}"],
+        ]
+    )
+    func whereItStandsSeveralTimesNoneOfThemGoesUpstream(_ fields: [String]) throws {
+        let token = try #require(begin(for: "laptop"))
+        let text = fields.map { "\($0.replacing("${}", with: token))\r\n" }.joined()
+        let request = Self.request().replacing("\r\n\r\n", with: "\r\n\(text)\r\n")
+        let admitted = try #require(fixture(["laptop"]).admission(request, on: .loopback), "\(request)")
+        let bytes = Array(request.utf8)
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        guard case .head = decoder.decode(bytes.span) else { return #expect(Bool(false)) }
+        let rules = RequestFieldRules(
+            ownedNames: [],
+            keepsAuthorization: true,
+            dropsCookies: false,
+            dropsForwarded: false
+        )
+        let options = RequestFieldRules.Options(
+            tokenPlaces: admitted.tokenPlaces,
+            content: .awaited
+        )
+        for index in decoder.head.section.fields.indices {
+            let field = decoder.head.section.fields[index]
+            let reason = rules.dropReason(of: field, in: decoder.head, bytes.span, options)
+            #expect(reason != nil || !fields.contains { $0.hasPrefix(bytes.span.string(field.name)) })
+        }
+    }
+
+    /// A program that takes the token of its client to the route of another.
+    @Test func itOpensNoRouteOfAnotherClient() throws {
+        let token = try #require(begin(for: "laptop"))
+        let routes = [AuthorizerFixture.route("open", clients: ["ci"])]
+        let fixture = AuthorizerFixture(routes, clients: ["laptop", "ci"], uses: uses)
+        for field in ["Authorization: Bearer \(token)", "x-api-key: \(token)"] {
+            let refusal = try #require(fixture.refusal(Self.request(field)))
+            #expect(refusal.problem.kind == .routeForbidden && refusal.client == "laptop")
+        }
+    }
+
+    /// Vending takes tokens of the configuration alone: what a program gets must end with it.
+    @Test func itGetsNoTokenOfACredential() throws {
+        let token = try #require(begin(for: "laptop"))
+        let clients = [AccessPlan.Client(name: "laptop", proof: .token(Secret("laptop-token")))]
+        let authenticator = ClientAuthenticator(clients, uses: uses) { $0 }
+        #expect(authenticator.evidence(of: [Array(token.utf8)]).client == nil)
+        #expect(authenticator.evidence(of: [Array("laptop-token".utf8)]).client == "laptop")
     }
 
     @Test(arguments: ["kex=${}", "key=x", "key", "key=${}0", "?key=${}", "&=${}", "x=key=${}", "key=${}&b"])

@@ -50,6 +50,17 @@ struct TokenFailureTests {
         #expect(TokenFailure(explaining: failure, of: request, credential: "box").problem.detail == detail)
     }
 
+    /// Whatever stands between could be the cause, and only the operator of the proxy knows.
+    @Test(arguments: [TokenTransportFailure.Reason.tlsFailed, .connectionLost, .responseTimeout, .invalidAnswer])
+    func aProxyOnTheWayIsNamed(_ reason: TokenTransportFailure.Reason) throws {
+        var failure = TokenTransportFailure(reason, mayHaveBeenProcessed: true)
+        failure.proxy = "http://proxy.example:3128"
+        let request = TokenRequest(url: try AuthorityURL("https://as.example:9199/token"))
+        let detail = TokenFailure(explaining: failure, of: request, credential: "box").problem.detail
+        #expect(detail.hasSuffix(" The connection goes through the proxy http://proxy.example:3128."), "\(detail)")
+        #expect(detail.contains("as.example:9199"))
+    }
+
     @Test func aFailureOfTheConfigurationNamesEveryWay() {
         let problem = advised(.terminal, .credentialMisconfigured)
         #expect(problem.command == "refresh me")

@@ -15,6 +15,17 @@ struct ProxyAdviceTests {
     }
 
     @Test(arguments: [
+        (["gh", "repo", "clone", "a/b"], true), (["/usr/bin/gh", "pr", "checkout", "7"], true),
+        (["gh", "repo", "view"], false), (["gh", "pr", "list"], false), (["gh"], false), (["gh", "repo"], false),
+        (["git", "repo", "clone"], false),
+    ])
+    func ghGivesGitATokenOfItsOwn(_ command: [String], _ isWarned: Bool) {
+        let advice = ProxyAdvice(command: command)
+        #expect((advice.gitWarning(for: ["github.com"])?.contains("https://github.com") == true) == isWarned)
+        #expect(advice.gitWarning(for: []) == nil)
+    }
+
+    @Test(arguments: [
         ("v18.20.4\n", "ignores"), ("v22.20.9", "ignores"), ("v22.21.0", nil), ("v22.23.1", nil),
         ("v23.11.1", "ignores"),
         ("v24.0.0", "fetch only"), ("v24.4.1", "fetch only"), ("v24.5.0", nil), ("v25.0.0-nightly2025+x", nil),

@@ -132,6 +132,20 @@ struct ToolVariablesTests {
         #expect(helper.contains("unset GH_TOKEN GITHUB_TOKEN; GIT_CONFIG_COUNT=0;") && !helper.contains(Self.token))
     }
 
+    @Test(
+        arguments: [
+            ([github], [], ["github.com"]), ([github, .init(origin: "https://github.com")], [], []), ([openai], [], []),
+            ([github], ["GH_TOKEN", "GITHUB_TOKEN"], []), ([github], ["GIT_CONFIG_COUNT"], ["github.com"]),
+        ] as [([ProxyOffer.Service], Set<String>, [String])]
+    )
+    func hostsWhereTheTokenIsWorthNothingAreNamed(
+        _ services: [ProxyOffer.Service],
+        _ kept: Set<String>,
+        _ hosts: [String]
+    ) {
+        #expect(Self.tools(services, keeping: kept).gitHosts == hosts)
+    }
+
     @Test func settingsOfGitThatTheEnvironmentHasStay() throws {
         let values = Self.values(Self.tools([Self.github], own: ["GIT_CONFIG_COUNT": "3"]))
         #expect(values["GIT_CONFIG_COUNT"] == "5" && values["GIT_CONFIG_KEY_2"] == nil)
