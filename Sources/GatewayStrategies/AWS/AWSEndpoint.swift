@@ -14,7 +14,7 @@ struct AWSEndpoint: Hashable, Sendable {
     private static let signingNames = [
         "bedrock-agent": "bedrock", "bedrock-agent-runtime": "bedrock", "bedrock-data-automation": "bedrock",
         "bedrock-data-automation-runtime": "bedrock", "bedrock-runtime": "bedrock", "email": "ses",
-        "lambda-url": "lambda", "s3-accesspoint": "s3", "s3-control": "s3",
+        "lambda-url": "lambda", "s3-accelerate": "s3", "s3-accesspoint": "s3", "s3-control": "s3",
     ]
 
     /// - Parameter authority: May have a port.

@@ -372,6 +372,8 @@ private struct ClientSignature {
     ]
     /// Each of them makes a URL a presigned one.
     private static let marks: Set = ["x-amz-algorithm", "x-amz-credential", "x-amz-signature"]
+    /// Both together make a URL one of version 2.
+    private static let marksOfVersion2: Set = ["awsaccesskeyid", "signature"]
     /// AWS accepts requests that are dated this far ahead.
     private static let tolerance = Duration.seconds(15 * 60)
     private static let maximumLifetime = 604_800
@@ -406,7 +408,7 @@ private struct ClientSignature {
     private mutating func takeParameters(from sent: [UInt8]) throws(GatewayProblem) -> [String: [String]] {
         var values: [String: [String]] = [:]
         var kept: [ArraySlice<UInt8>] = []
-        var names: Set<String> = []
+        var old: Set<String> = []
         for parameter in sent.split(separator: Self.ampersand, omittingEmptySubsequences: false) {
             if let name = Self.name(of: parameter) {
                 guard !Self.parameters.contains(name) else {
@@ -414,7 +416,7 @@ private struct ClientSignature {
                     values[name, default: []].append(String(decoding: value, as: UTF8.self))
                     continue
                 }
-                names.insert(name)
+                if Self.marksOfVersion2.contains(name) { old.insert(name) }
             }
             guard !Self.hidesParameter(parameter) else {
                 throw GatewayProblem(
@@ -424,7 +426,7 @@ private struct ClientSignature {
             }
             kept.append(parameter)
         }
-        guard !names.isSuperset(of: ["awsaccesskeyid", "signature"]) else {
+        guard old != Self.marksOfVersion2 else {
             throw GatewayProblem(
                 .requestRefused,
                 "The presigned URL has a signature of version 2, which AWS no longer accepts everywhere. Have the client sign with version 4"
@@ -435,13 +437,14 @@ private struct ClientSignature {
         return values
     }
 
-    /// The decoded name in lower case; nil for one that no signature has.
+    /// The decoded name in lower case; nil for most names that no signature has.
     private static func name(of parameter: ArraySlice<UInt8>) -> String? {
+        let name = parameter.prefix { $0 != equals }
         // `X-Amz-…`, `AWSAccessKeyId` and `Signature`, or encoded.
-        guard let first = parameter.first, first == percent || "xas".utf8.contains(first.asciiLowercased) else {
-            return nil
-        }
-        return String(decoding: SignatureV4.decoded(parameter.prefix { $0 != equals }), as: UTF8.self).lowercased()
+        guard let first = name.first, name.count >= "signature".utf8.count,
+            first == percent || "xas".utf8.contains(first.asciiLowercased)
+        else { return nil }
+        return String(decoding: SignatureV4.decoded(name), as: UTF8.self).lowercased()
     }
 
     /// Whether a server that splits at `;`, too, reads a parameter of a signature in another one.

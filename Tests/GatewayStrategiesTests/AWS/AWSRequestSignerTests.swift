@@ -117,6 +117,8 @@ struct AWSRequestSignerTests {
         ("localhost:5000", ["eu-west-1", "sqs"], "eu-west-1/sqs"),
         ("sts.amazonaws.com", [], "us-east-1/sts"),
         ("sts.amazonaws.com", ["eu-west-1", "sts"], "eu-west-1/sts"),
+        ("own.s3-accelerate.amazonaws.com", ["eu-west-1", "s3"], "eu-west-1/s3"),
+        ("own-1234.s3-accesspoint.eu-west-1.amazonaws.com", [], "eu-west-1/s3"),
         ("bedrock-runtime.us-west-2.amazonaws.com", ["us-west-2", "bedrock"], "us-west-2/bedrock"),
     ])
     func scopesOfHostsAndClients(_ host: String, _ scope: [String], _ expected: String) throws {
@@ -193,7 +195,7 @@ struct AWSRequestSignerTests {
         ("own.part/a", false), ("arn:aws:s3:eu-central-1:1:accesspoint/own/object/a", false),
     ])
     func aHostWithABucketLeadsToNoOther(_ source: String, _ isAllowed: Bool) throws {
-        for host in ["own.s3.eu-central-1.amazonaws.com", "own.s3.amazonaws.com"] {
+        for host in ["own.s3.eu-central-1.amazonaws.com", "own.s3.amazonaws.com", "own.s3-accelerate.amazonaws.com"] {
             for name in ["x-amz-copy-source", "x_amz_copy_source"] {
                 let problem = refusal(request("PUT", "/a", host: host, [(name, source)]), try signer())
                 #expect(problem?.kind == (isAllowed ? nil : .routeForbidden), "\(host) \(name)")
