@@ -119,6 +119,7 @@ struct AWSRequestSignerTests {
         ("sts.amazonaws.com", ["eu-west-1", "sts"], "eu-west-1/sts"),
         ("own.s3-accelerate.amazonaws.com", ["eu-west-1", "s3"], "eu-west-1/s3"),
         ("own-1234.s3-accesspoint.eu-west-1.amazonaws.com", [], "eu-west-1/s3"),
+        ("vpce-1a2b-3c.sqs.eu-west-1.vpce.amazonaws.com", [], "eu-west-1/sqs"),
         ("bedrock-runtime.us-west-2.amazonaws.com", ["us-west-2", "bedrock"], "us-west-2/bedrock"),
     ])
     func scopesOfHostsAndClients(_ host: String, _ scope: [String], _ expected: String) throws {
@@ -177,6 +178,10 @@ struct AWSRequestSignerTests {
         ("s3.amazonaws.com", "s3/a", "/s3/a"), ("own.s3.eu-central-1.amazonaws.com", "own/a/b", "/a/b"),
         ("own.part.s3.dualstack.eu-central-1.amazonaws.com:443", "/own.part/a", "/a"),
         ("own.s3-eu-west-1.amazonaws.com", "own/a", "/a"), ("own.s3.amazonaws.com", "other/a", nil),
+        ("bucket.vpce-1a2b-3c.s3.eu-west-1.vpce.amazonaws.com", "other/a", "/other/a"),
+        ("own.bucket.vpce-1a2b-3c.s3.eu-west-1.vpce.amazonaws.com", "own/a", "/a"),
+        ("own.bucket.vpce-1a2b-3c.s3.eu-west-1.vpce.amazonaws.com", "other/a", nil),
+        ("bucket.s3.eu-west-1.amazonaws.com", "other/a", nil),
         ("own.s3.amazonaws.com", "ow/n/a", nil), ("s3.amazonaws.com", "other%2Fa", nil), ("localhost", "", nil),
         ("localhost", "arn:aws:s3:eu-central-1:1:accesspoint/own/object/a", nil),
         ("localhost", "%61rn:aws:s3:eu-central-1:1:accesspoint/own/object/a", nil),
