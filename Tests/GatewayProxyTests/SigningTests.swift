@@ -181,7 +181,8 @@ struct SigningTests {
                 connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
             }
         }
-        try await withProxy(origin, source: source(TellingSigner(body: SectionSigner()))) { proxy in
+        let signer = TellingSigner(body: SectionSigner())
+        try await withProxy(origin, source: source(signer)) { proxy in
             let client = try proxy.client()
             client.send("GET /api/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
             #expect(client.readMessage()?.body == "ok")
@@ -189,6 +190,8 @@ struct SigningTests {
             #expect(client.readMessage()?.body == "ok")
             client.close()
             #expect(origin.requests.count == 3)
+            // Each request is read once, and each attempt has its own signature.
+            #expect(signer.plans.value.load(ordering: .relaxed) == 2)
             // The second signature of each attempt follows from its first.
             #expect(origin.requests.dropFirst().allSatisfy { $0.hasSuffix("\r\n\r\nA1;B2;") }, "\(origin.requests)")
         }
@@ -467,18 +470,51 @@ extension String? {
 
 /// Signs with a text that says what it was given. Reads `keys` and `time` in the body of a response.
 struct TellingSigner: RequestSigner {
-    var demand = SigningDemand.head
+    enum Demand {
+        case head
+        case wholeBody
+        case refused(GatewayProblem)
+    }
+
+    var demand = Demand.head
     var body: SectionSigner?
     var query: String?
     var otherPaths: [[UInt8]?] = []
     var judgedStatuses: [Int] = []
     var name = ""
+    /// How often it has read a request.
+    var plans = Count()
+
+    final class Count: Sendable {
+        let value = Atomic(0)
+    }
 
     var identity: GrantIdentity { GrantIdentity(strategy: "telling", subject: nil) }
     let ownedFields = ["Authorization", "X-Sum"]
 
     func otherPaths(of request: SignableRequest) -> [[UInt8]?] { otherPaths }
-    func demand(of request: SignableRequest) -> SigningDemand { demand }
+
+    func plan(for request: SignableRequest) -> Result<any SigningPlan, GatewayProblem> {
+        plans.value.add(1, ordering: .relaxed)
+        if case .refused(let problem) = demand { return .failure(problem) }
+        return .success(Plan(self, request))
+    }
+
+    private final class Plan: SigningPlan {
+        private let signer: TellingSigner
+        private let request: SignableRequest
+
+        init(_ signer: TellingSigner, _ request: SignableRequest) {
+            self.signer = signer
+            self.request = request
+        }
+
+        var needsBody: Bool { if case .wholeBody = signer.demand { request.hasBody } else { false } }
+
+        func sign(at time: UnixTime, _ content: borrowing Span<UInt8>) -> Result<RequestSignature, GatewayProblem> {
+            .success(signer.signature(of: request, at: time, needsBody: needsBody, content))
+        }
+    }
 
     func verdict(on response: TokenReply, isToHead: Bool) -> SignatureVerdict? {
         switch String(decoding: response.body, as: UTF8.self) {
@@ -488,20 +524,17 @@ struct TellingSigner: RequestSigner {
         }
     }
 
-    func sign(
-        _ request: SignableRequest,
+    private func signature(
+        of request: SignableRequest,
+        at time: UnixTime,
+        needsBody: Bool,
         _ content: borrowing Span<UInt8>
-    ) -> Result<RequestSignature, GatewayProblem> {
+    ) -> RequestSignature {
         let fields = request.fields.filter {
             $0.name != "content-length" && $0.name != "transfer-encoding" && $0.name != "host"
         }
         .map { $0.name + ($0.isForwarded ? "" : "!") }
-        let body =
-            switch request.body {
-            case .none: "none"
-            case .whole: "whole"
-            case .streamed: "streamed"
-            }
+        let body = needsBody ? "whole" : request.hasBody ? "streamed" : "none"
         let parts = [
             request.method, String(decoding: request.path, as: UTF8.self),
             "?" + String(decoding: request.query ?? [], as: UTF8.self), request.host, fields.joined(separator: ","),
@@ -509,10 +542,8 @@ struct TellingSigner: RequestSigner {
             content.string(0..<content.count),
         ]
         let sum = Injection.Field(name: "X-Sum", value: Secret(parts.joined(separator: " ")))
-        let date = Injection.Field(name: "X-Date", value: Secret("\(request.time.milliseconds / 1000) \(name)"))
+        let date = Injection.Field(name: "X-Date", value: Secret("\(time.milliseconds / 1000) \(name)"))
         let fieldsOfSignature = judgedStatuses.isEmpty ? [sum] : [sum, date]
-        return .success(
-            RequestSignature(fields: fieldsOfSignature, query: query.map { Array($0.utf8) }, body: self.body)
-        )
+        return RequestSignature(fields: fieldsOfSignature, query: query.map { Array($0.utf8) }, body: self.body)
     }
 }

@@ -129,7 +129,7 @@ struct DigestTests {
                 host: "api.example.com",
                 fields: [],
                 added: [],
-                body: .none,
+                hasBody: false,
                 time: now.wall
             )
             let fields = session.sign(request, number: 1).fields

@@ -481,26 +481,26 @@ struct HMACTests {
 
     @Test func theBodyIsCollectedOnlyWhereItIsSigned() throws {
         let form = [("content-type", "Application/X-WWW-Form-Urlencoded")]
-        func demand(_ message: String, _ fields: [(String, String)] = [], body: String = "b") throws -> SigningDemand {
+        func isCollected(_ message: String, _ fields: [(String, String)] = [], body: String = "b") throws -> Bool {
             var request = Sample("POST", "/", body: body, at: 0)
             request.fields = fields
-            return try hmacSigner(Self.block([("message", "\(message)")])).demand(of: request.request)
+            return try hmacSigner(Self.block([("message", "\(message)")])).plan(for: request.request).get().needsBody
         }
-        #expect(try demand("{{path}}") == .head)
-        #expect(try demand("{{body}}") == .wholeBody)
-        #expect(try demand("{{body.sha256.base64}}") == .wholeBody)
-        #expect(try demand("{{body}}", body: "") == .head)
-        #expect(try demand("{{parameters}}") == .head)
-        #expect(try demand("{{parameters}}", form) == .wholeBody)
-        #expect(try demand("{{query.sorted}}{{query.encoded}}", form) == .head)
-        #expect(try demand("{{parameter.a}}") == .head)
-        #expect(try demand("{{parameter.a}}", form) == .wholeBody)
-        #expect(try demand("{{parameters.percent}}", form) == .wholeBody)
-        for (inner, expected) in [("{{path}}", SigningDemand.head), ("{{body.md5.bytes}}", .wholeBody)] {
+        #expect(try !isCollected("{{path}}"))
+        #expect(try isCollected("{{body}}"))
+        #expect(try isCollected("{{body.sha256.base64}}"))
+        #expect(try !isCollected("{{body}}", body: ""))
+        #expect(try !isCollected("{{parameters}}"))
+        #expect(try isCollected("{{parameters}}", form))
+        #expect(try !isCollected("{{query.sorted}}{{query.encoded}}", form))
+        #expect(try !isCollected("{{parameter.a}}"))
+        #expect(try isCollected("{{parameter.a}}", form))
+        #expect(try isCollected("{{parameters.percent}}", form))
+        for (inner, expected) in [("{{path}}", false), ("{{body.md5.bytes}}", true)] {
             let signer = try hmacSigner(
                 Self.block([("inner_message", "\(inner)"), ("message", "{{inner_message.md5}}")])
             )
-            #expect(signer.demand(of: Sample("POST", "/", body: "b", at: 0).request) == expected)
+            #expect(try signer.plan(for: Sample("POST", "/", body: "b", at: 0).request).get().needsBody == expected)
         }
     }
 
@@ -508,15 +508,8 @@ struct HMACTests {
         let signer = try hmacSigner(
             Self.block([("apply", [["header": "Digest", "value": "{{body.sha256}}"], ["header": "X-Signature"]])])
         )
-        #expect(signer.demand(of: Sample("PUT", "/", body: "b", at: 0).request) == .wholeBody)
+        #expect(try signer.plan(for: Sample("PUT", "/", body: "b", at: 0).request).get().needsBody)
         #expect(signer.ownedFields == ["Digest", "X-Signature"])
-    }
-
-    @Test func nothingIsSignedWithoutTheBodyThatIsSigned() throws {
-        let signer = try hmacSigner(Self.block([("message", "{{body}}")]))
-        var request = Sample("POST", "/", body: "b", at: 0)
-        request.isStreamed = true
-        #expect(throws: GatewayProblem.self) { try request.signed(by: signer) }
     }
 
     @Test func aFormOfTooManyParametersIsNotSigned() throws {
@@ -533,11 +526,22 @@ struct HMACTests {
                 ("message", "{{nonce}}"), ("apply", ["header": "X-Signature", "value": "{{nonce}} {{signature}}"]),
             ])
         )
-        let request = Sample("GET", "/", at: 0).request
+        let plan = try signer.plan(for: Sample("GET", "/", at: 0).request).get()
         func fields() throws -> [String] {
-            try signer.sign(request, [UInt8]().span).get().fields.map(\.value.text)
+            try plan.sign(at: UnixTime(seconds: 0), [UInt8]().span).get().fields.map(\.value.text)
         }
         #expect(try fields() != fields())
+    }
+
+    @Test func eachAttemptHasItsOwnDate() throws {
+        let signer = try hmacSigner(
+            Self.block([
+                ("message", "{{time}}"), ("apply", ["header": "X-Signature", "value": "{{time}} {{signature}}"]),
+            ])
+        )
+        let plan = try signer.plan(for: Sample("GET", "/", at: 0).request).get()
+        let signed = try plan.sign(at: UnixTime(seconds: 7), [UInt8]().span).get().fields.map(\.value.text)
+        #expect(try #require(signed.first).hasPrefix("7 "))
     }
 
     @Test func aParameterTakesThePlaceOfAllWithItsName() throws {
@@ -670,7 +674,6 @@ private struct Sample {
     /// Those that are not forwarded.
     var hidden: [(String, String)] = []
     var added: [Injection.Field] = []
-    var isStreamed = false
 
     init(_ method: String, _ path: String, _ query: String? = nil, body: String = "", at milliseconds: Int64) {
         (self.method, self.path, self.query, self.body) = (method, path, query, body)
@@ -688,7 +691,7 @@ private struct Sample {
             fields: fields.map { .init(name: $0.0, value: Array($0.1.utf8), isForwarded: !own.contains($0.0)) }
                 + hidden.map { .init(name: $0.0, value: Array($0.1.utf8), isForwarded: false) },
             added: added,
-            body: body.isEmpty ? .none : isStreamed ? .streamed(length: nil) : .whole,
+            hasBody: !body.isEmpty,
             time: UnixTime(milliseconds: milliseconds)
         )
     }

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 import requests
-from harness import debian, processes
+from harness import debian, processes, sigv4
+from harness.gateway import BINARY
 from harness.moto import REGION, Moto, run
 from harness.origin import ok
 
@@ -35,7 +36,8 @@ AWS = "from awscli.clidriver import main; sys.exit(main())"
 class Way:
     """How a client reaches moto through the gateway: by a path of its URL, or by CONNECT."""
 
-    def __init__(self, endpoint, proxy="", ca=""):
+    def __init__(self, gateway, endpoint, proxy="", ca=""):
+        self.gateway = gateway
         self.endpoint = endpoint
         self.environment = {"HTTPS_PROXY": proxy, "AWS_CA_BUNDLE": ca} if proxy else {}
         self.ca = ca
@@ -64,8 +66,8 @@ def way(request, make_gateway, certificate_authority):
             gateway.wrapper = names.wrapper()
         gateway.start()
         if not connects:
-            return Way(f"{gateway.url}/aws")
-        return Way(upstream, f"http://{place['address']}", gateway.run("ca", "show", "--path").stdout.strip())
+            return Way(gateway, f"{gateway.url}/aws")
+        return Way(gateway, upstream, f"http://{place['address']}", gateway.run("ca", "show", "--path").stdout.strip())
 
     yield start
     moto.stop()
@@ -108,25 +110,42 @@ def test_aws_cli(way, megabyte, tmp_path):
     assert json.loads(aws("dynamodb", "list-tables")) == {"TableNames": []}
 
 
-def test_rclone(names, way, megabyte, tmp_path):
-    way = way(names)
-    options = ["--config", "/dev/null", "--s3-provider", "Other", "--s3-endpoint", way.endpoint, "--s3-region", REGION, "--retries", "1"]
-    options += ["--s3-access-key-id", "nothing", "--s3-secret-access-key", "nothing", *(["--ca-cert", way.ca] if way.ca else [])]
+@pytest.fixture
+def rclone(tmp_path):
+    """Runs rclone with its words, behind those of `before`."""
 
-    def rclone(*words):
-        command = [debian.binary("rclone"), *map(str, words), *options]
-        changes = {**debian.environment(), "HOME": str(tmp_path), **way.environment}
+    def run(way, *words, before=(), **changes):
+        options = ["--config", "/dev/null", "--s3-provider", "Other", "--s3-endpoint", way.endpoint, "--s3-region", REGION, "--retries", "1"]
+        options += ["--s3-access-key-id", "nothing", "--s3-secret-access-key", "nothing"]
+        command = [*before, debian.binary("rclone"), *map(str, words), *options]
+        clean = {**debian.environment(), "HOME": str(tmp_path), **changes}
         # rclone 1.60 does not start for S3 with it.
-        changes.pop("AWS_CA_BUNDLE", None)
-        done = subprocess.run(command, env=changes, capture_output=True, text=True, timeout=60, check=False)
+        clean.pop("AWS_CA_BUNDLE", None)
+        done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done
         return done.stdout
 
-    rclone("mkdir", ":s3:reports")
-    rclone("copy", megabyte, ":s3:reports/folder")
-    assert rclone("lsf", "-R", "--files-only", "--format", "ps", ":s3:reports") == "folder/megabyte;1000000\n"
-    rclone("copyto", ":s3:reports/folder/megabyte", tmp_path / "again")
+    return run
+
+
+def test_rclone(names, way, rclone, megabyte, tmp_path):
+    way = way(names)
+    trust = ["--ca-cert", way.ca] if way.ca else []
+    rclone(way, "mkdir", ":s3:reports", *trust, **way.environment)
+    rclone(way, "copy", megabyte, ":s3:reports/folder", *trust, **way.environment)
+    listed = rclone(way, "lsf", "-R", "--files-only", "--format", "ps", ":s3:reports", *trust, **way.environment)
+    assert listed == "folder/megabyte;1000000\n"
+    rclone(way, "copyto", ":s3:reports/folder/megabyte", tmp_path / "again", *trust, **way.environment)
     assert (tmp_path / "again").read_bytes() == megabyte.read_bytes()
+
+
+@pytest.mark.parametrize("way", ["connect"], indirect=True)
+def test_rclone_by_exec(names, way, rclone):
+    """Its certificates are those of SSL_CERT_FILE. AWS_CA_BUNDLE, which `exec` sets for others, it cannot start with."""
+    way = way(names)
+    before = [BINARY, "exec", "--config", str(way.gateway.file), "--", "env", "-u", "AWS_CA_BUNDLE"]
+    rclone(way, "mkdir", ":s3:reports", before=before)
+    assert rclone(way, "lsf", ":s3:", before=before) == "reports/\n"
 
 
 # Signed chunks
@@ -155,11 +174,9 @@ def fields(parts, kind=SIGNED):
 
 def resigned(request, body, secret):
     """The same body with the signatures that AWS expects, which follow from that of the request."""
-    scope = request.value("authorization").partition("Credential=")[2].partition(",")[0].partition("/")[2]
-    previous = request.value("authorization").partition("Signature=")[2]
-    key = f"AWS4{secret}".encode()
-    for part in scope.split("/"):
-        key = hmac.digest(key, part.encode(), "sha256")
+    scope = sigv4.part(request, "Credential").partition("/")[2]
+    previous = sigv4.part(request, "Signature")
+    key = sigv4.signing_key(request, secret)
 
     def sign(kind, *hashes):
         nonlocal previous
@@ -221,11 +238,12 @@ def test_moto_takes_signed_chunks(way):
     ("body", "length", "status", "word"),
     [
         (chunked([b"hello"])[:-10], 5, 400, "ends within a chunk"),
-        (chunked([b"hello"]), 6, 400, "less data than x-amz-decoded-content-length"),
+        (chunked([b"x" * 8192]), 8193, 400, "less data than x-amz-decoded-content-length"),
+        (chunked([b"x"] * 3), 3, 400, "at least 8192 bytes"),
         (b"5\r\nhello\r\n0\r\n\r\n", 5, 400, "SIZE;chunk-signature="),
         (chunked([b"x" * 1_048_577]), 1_048_577, 413, "at most 1048576 bytes"),
     ],
-    ids=["cut", "short", "unsigned", "long"],
+    ids=["cut", "less", "short", "unsigned", "long"],
 )
 def test_a_body_that_is_not_what_it_says_is_refused(start_gateway, make_origin, body, length, status, word):
     origin = make_origin(ok)

@@ -1,10 +1,15 @@
 """Temporary keys of AWS: the gateway assumes roles at moto's STS, or runs a program, and signs with what it gets."""
 
+import contextlib
+import http.server
 import json
 import sys
+import threading
+import urllib.parse
 
 import pytest
 import requests
+from harness.configs import CANARY
 from harness.https_clients import PACKAGES
 from harness.moto import REGION, Moto, run
 
@@ -146,3 +151,81 @@ def test_a_program_prints_the_keys(start, moto, roles, tmp_path):
         asked = who(gateway)
         assert asked.stdout.strip().endswith(":assumed-role/reader/process"), asked.stderr
     assert (tmp_path / "runs").read_text() == "run\n"
+
+
+# Web identity
+
+
+@contextlib.contextmanager
+def issuer_trust(moto, *trusted):
+    """STS in front of moto: it has what moto lacks. Only tokens of a trusted issuer get keys, and nobody signs for them.
+
+    moto wants a signature for every action. It is told to let one request pass without, which is the next one.
+    """
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            form = dict(urllib.parse.parse_qsl(body.decode("ascii"), strict_parsing=True))
+            asked.append({**form, "Authorization": self.headers["Authorization"]})
+            if form["WebIdentityToken"] in trusted:
+                requests.post(f"{moto.url}/moto-api/reset-auth", data="1", timeout=20).raise_for_status()
+                answer = requests.post(moto.url, data=body, headers={"Content-Type": self.headers["Content-Type"]}, timeout=20)
+                return self.answer(answer.status_code, answer.content)
+            error = "<Type>Sender</Type><Code>InvalidIdentityToken</Code><Message><![CDATA[No <provider>.]]></Message>"
+            return self.answer(400, f"<ErrorResponse><Error>{error}</Error></ErrorResponse>".encode())
+
+        def answer(self, status, body):
+            self.send_response(status)
+            self.send_header("Content-Type", "text/xml")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def identity(moto, arn, token, url):
+    return {"strategy": "aws_sigv4", "web_identity": {"file": str(token)}, **assuming(moto, arn, session_name="pod", token_url=url)}
+
+
+def test_a_token_of_another_issuer_gets_the_keys_of_a_role(start, moto, roles, tmp_path):
+    token, issued = tmp_path / "token", [f"{CANARY}-identity-{number}" for number in (1, 2)]
+    token.write_text(issued[0])
+    token.chmod(0o600)
+    with issuer_trust(moto, *issued) as (url, asked):
+        gateway = start("role", role=identity(moto, roles["reader"], token, url))
+        for _ in range(2):
+            answer = who(gateway)
+            assert answer.stdout.strip().endswith(":assumed-role/reader/pod"), answer.stderr
+        # Another program has replaced the file.
+        token.write_text(issued[1])
+        assert gateway.run("token", "refresh", "role").returncode == 0
+        assert who(gateway).stdout.strip().endswith(":assumed-role/reader/pod")
+    assert [form["WebIdentityToken"] for form in asked] == issued
+    for form in asked:
+        assert (form["Action"], form["RoleArn"], form["Authorization"]) == ("AssumeRoleWithWebIdentity", roles["reader"], None)
+    # The service verifies signatures all the time.
+    refused = run(WHO, moto.url, REGION)
+    assert "InvalidClientTokenId" in refused.stderr
+
+
+def test_a_token_that_no_role_trusts_gets_no_keys(start, moto, roles, tmp_path):
+    token = tmp_path / "token"
+    token.write_text(f"{CANARY}-identity-3")
+    token.chmod(0o600)
+    with issuer_trust(moto) as (url, asked):
+        gateway = start("role", role=identity(moto, roles["reader"], token, url))
+        refused = requests.get(f"{gateway.url}/aws/", timeout=20)
+        assert (refused.status_code, "IAM identity provider" in refused.json()["detail"]) == (500, True), refused.text
+    assert asked

@@ -10,7 +10,10 @@ import time
 
 import pytest
 import requests
+from harness import sigv4
 from harness.moto import REGION, Moto, run
+from harness.origin import ok
+from harness.raw import exchange
 from harness.processes import wait_until
 
 CLIENT = """
@@ -304,3 +307,100 @@ def test_a_key_that_is_rejected_is_asked_for_again(start_gateway, moto, tmp_path
     write(json.loads(made.stdout))
     assert "InvalidClientTokenId" in ask(way, WHO).stderr
     wait_until(lambda: "user/gateway" in ask(way, WHO).stdout, 40, "the gateway has the next key", pause=1)
+
+
+# Clients that mean no good
+
+
+SECRET = "secret-of-the-key"
+SIGNED = f"AWS4-HMAC-SHA256 Credential=mine/20200101/{REGION}/s3/aws4_request, SignedHeaders=host, Signature=mine"
+PRESIGNED = f"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=mine%2F20200101%2F{REGION}%2Fs3%2Faws4_request&X-Amz-SignedHeaders=host&X-Amz-Signature=mine"
+HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+
+@pytest.fixture
+def recorded(start_gateway, make_origin):
+    """A gateway that signs for one region and service, and what reaches the upstream."""
+    keys = {"strategy": "aws_sigv4", "access_key_id": "AKIDEXAMPLE", "secret_access_key": {"env": "SECRET"}, "region": REGION, "service": "s3"}
+    origin = make_origin(ok)
+    gateway = start_gateway({"routes": {"aws": {"upstream": origin.url, "auth": keys}}}, environment={"SECRET": SECRET})
+
+    def send(target, *fields, method="GET", body=b"", host=None):
+        head = [f"{method} {target} HTTP/1.1", f"Host: {host or f'127.0.0.1:{gateway.port}'}", *fields, f"Content-Length: {len(body)}"]
+        return exchange(gateway.port, "\r\n".join([*head, "Connection: close", "", ""]).encode("ascii") + body)
+
+    send.origin, send.gateway = origin, gateway
+    return send
+
+
+def expiring(ago):
+    at = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ago)
+    return f"{PRESIGNED}&X-Amz-Date={at:%Y%m%dT%H%M%SZ}&X-Amz-Expires=300"
+
+
+@pytest.mark.parametrize(
+    ("target", "fields"),
+    [
+        ("/aws/bucket/a//b?list-type=2&prefix=a+b;c", ()),
+        ("/aws/bucket/a//b?X-Amz-Date=20200101T000000Z&list-type=2&x-amz-SECURITY-token=mine&prefix=a+b;c&X%2DAmz%2DExpires=1", ()),
+        ("PRESIGNED", ()),
+        (
+            "/aws/bucket/a//b?list-type=2&prefix=a+b;c",
+            (
+                f"aUTHORIZATION: {SIGNED}", "Authorization: Bearer mine", "x-AMZ-date: 20200101T000000Z", "X-amz-Security-TOKEN: mine",
+                "X-AMZ-Date: 20200102T000000Z", "X-Amz-S3Session-Token: mine", "x-amz-region-SET: *",
+            ),
+        ),
+    ],
+    ids=["none", "query", "presigned", "fields"],
+)  # fmt: skip
+def test_nothing_of_a_clients_signature_reaches_the_upstream(recorded, target, fields):
+    target = f"/aws/bucket/a//b?list-type=2&{expiring(10)}&prefix=a+b;c" if target == "PRESIGNED" else target
+    answer = recorded(target, *fields, f"x-amz-content-SHA256: {HELLO}", "Expect: 100-continue", method="PUT", body=b"hello")
+    assert b"HTTP/1.1 200 " in answer.data, answer.data
+    request = recorded.origin.last()
+    assert request.target == "/bucket/a//b?list-type=2&prefix=a+b;c"
+    assert request.value("host") == f"127.0.0.1:{recorded.origin.port}"
+    assert not any(word in request.head.lower() for word in (b"mine", b"20200101", b"20200102", b"s3session", b"region-set", b"x-amz-security"))
+    assert sigv4.part(request, "Credential").split("/")[2:4] == [REGION, "s3"]
+    assert sigv4.part(request, "Signature") == sigv4.signature(request, SECRET)
+    assert request.body == b"hello"
+
+
+def test_an_absolute_target_is_signed_for_the_upstream(recorded):
+    """It names the server (RFC 9112 section 3.2.2), whatever `Host` says."""
+    gateway = recorded.gateway
+    answer = recorded(f"http://127.0.0.1:{gateway.port}/aws/own/key", host="other.s3.us-east-1.amazonaws.com")
+    assert b"HTTP/1.1 200 " in answer.data, answer.data
+    request = recorded.origin.last()
+    assert (request.target, request.value("host")) == ("/own/key", f"127.0.0.1:{recorded.origin.port}")
+    assert sigv4.part(request, "Signature") == sigv4.signature(request, SECRET)
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "status"),
+    [
+        ("/aws/bucket", (f"Authorization: {SIGNED.replace(REGION, 'us-east-1')}",), 403),
+        ("/aws/bucket", (f"Authorization: {SIGNED.replace('/s3/', '/iam/')}",), 403),
+        ("/aws/bucket", (f"Authorization: {SIGNED.replace('AWS4-HMAC', 'AWS4-ECDSA-P256')}",), 400),
+        ("/aws/bucket", (f"Authorization: {SIGNED}", f"Authorization: {SIGNED}"), 400),
+        (f"/aws/bucket?{expiring(301)}", (), 403),
+        (f"/aws/bucket?{expiring(-86_400)}", (), 403),
+        (f"/aws/bucket?{expiring(10)}".replace(REGION, "us-east-1"), (), 403),
+        (f"/aws/bucket?{expiring(10)}&x-amz-date=20200101T000000Z", (), 400),
+        (f"/aws/bucket?{expiring(10)}&X-Amz-Credential=b", (), 400),
+        (f"/aws/bucket?{expiring(10)}", (f"Authorization: {SIGNED}",), 400),
+        (f"/aws/bucket?{PRESIGNED}", (), 400),
+        (f"/aws/bucket?{PRESIGNED.partition('&')[2].rpartition('&')[0]}", (), 400),
+        ("/aws/bucket?a=1;X-Amz-Security-Token=mine", (), 400),
+        ("/aws/bucket", ("X_Amz_Security_Token: mine",), 400),
+        ("/aws/bucket", ("X-Amz-Content-SHA256: UNSIGNED-PAYLOAD",), 400),
+        ("/aws/own/../other/key", (), 400),
+        ("/aws/own/%2e%2e/other/key", (), 400),
+        ("/aws/../own/key", (), 400),
+    ],
+)
+def test_what_a_client_may_not_ask_for_reaches_nobody(recorded, target, fields, status):
+    answer = recorded(target, *fields)
+    assert answer.status == status, answer.data
+    assert not recorded.origin.requests

@@ -2,7 +2,8 @@
 
 A file has the parameters (`with`), variables (`environment`), `files` and `programs` of the preset, its `login` where a person has to
 log in, and `exchanges`: what a client sends to a route, with which `headers` where a dummy will not do, and the requests that leave the
-gateway for it, in order. A value of `any` is not compared, also in the query of a request.
+gateway for it, in order. A value of `any` is not compared, also in the query of a request. `sigv4` is the region and service of a
+signature of AWS.
 """
 
 import base64
@@ -24,6 +25,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
+from . import sigv4
 from .gateway import ROOT
 
 FOLDER = pathlib.Path(__file__).parents[1] / "presets" / "wire"
@@ -146,6 +148,7 @@ class Arrived:
 
     method: str
     url: str
+    target: str
     fields: list
     body: str
 
@@ -168,6 +171,8 @@ class Comparison:
         for name, value in found:
             if name in expected and "hmac" in expected[name]:
                 self.password(name, expected[name], value, dict(found))
+            elif name in expected and "sigv4" in expected[name]:
+                self.signature(expected[name], arrived)
             elif name in expected:
                 self.value(name, expected[name], value)
         if "form" in step:
@@ -197,6 +202,12 @@ class Comparison:
         message = expected["message"].format(**fields, inner=inner).encode()
         password = hmac.new(expected["key"].encode(), message, expected["hmac"]).hexdigest()
         self.equal(what, "Basic " + base64.b64encode(f"{expected['user']}:{password}".encode()).decode(), found)
+
+    def signature(self, expected, arrived):
+        key, _, *scope = sigv4.part(arrived, "Credential").split("/")
+        self.equal("the key of the signature", expected["key"], key)
+        self.equal("the scope of the signature", [*expected["sigv4"].split("/"), "aws4_request"], scope)
+        self.equal("the signature", sigv4.signature(arrived, expected["secret"]), sigv4.part(arrived, "Signature"))
 
     def token(self, what, expected, found):
         header, claims = (json.loads(decoded(part)) for part in found.split(".")[:2])
@@ -242,7 +253,7 @@ class ServiceDouble:
             def serve(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
                 url = f"https://{self.headers['Host']}{self.path}"
-                status, fields, answer = owner.answer(Arrived(self.command, url, self.headers.items(), body))
+                status, fields, answer = owner.answer(Arrived(self.command, url, self.path, self.headers.items(), body))
                 content = json.dumps(answer).encode()
                 self.send_response(status)
                 for name, value in fields.items():

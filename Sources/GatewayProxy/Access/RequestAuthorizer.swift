@@ -607,22 +607,21 @@ extension RequestAuthorizer {
         return gates[match.route].ruleForBody(match, head, bytes)
     }
 
-    /// What a signer needs before the request can be sent. A request that reads another path than its own is refused unless the
-    /// client may get that, too.
-    func demand(
-        of request: SignableRequest,
+    /// How a signer signs the request. One that reads another path than its own is refused unless the client may get that, too.
+    func signingPlan(
+        for request: SignableRequest,
         by signer: any RequestSigner,
         on route: Int,
         client: String?
-    ) -> SigningDemand {
+    ) -> Result<any SigningPlan, GatewayProblem> {
         let gate = gates[route]
         let mayRead =
             !gate.guardsPaths
             || signer.otherPaths(of: request).allSatisfy { path in
                 path.map { gate.takes("GET", of: client, at: $0) } ?? false
             }
-        guard !mayRead else { return signer.demand(of: request) }
-        return .refused(
+        guard !mayRead else { return signer.plan(for: request) }
+        return .failure(
             GatewayProblem(.routeForbidden, "The route \(gate.name) does not allow GET for what the request copies.")
         )
     }

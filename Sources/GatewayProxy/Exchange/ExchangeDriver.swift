@@ -35,6 +35,8 @@ final class ExchangeDriver {
     private var content: RequestContent
     private var wait = CredentialWait()
     private var attempts = ConnectionAttempts()
+    /// How the request is signed; nil if its credential does not sign each request by itself.
+    private var signingPlan: (any SigningPlan)?
     /// The bytes of the request that an earlier stream could not send.
     private var unsent: ByteBuffer?
     /// What the response tells the client about the token.
@@ -384,9 +386,8 @@ final class ExchangeDriver {
 
     /// Asks the signer, and the rule for calls, what they need before the request can be sent.
     private func connectCollecting() {
-        let demand = signingDemand()
-        if case .refused(let problem) = demand { return end(with: .requestInvalid, problem) }
-        guard demand == .wholeBody || ruleForBody != nil else {
+        if let problem = planSignature() { return end(with: .requestInvalid, problem) }
+        guard signingPlan?.needsBody ?? false || ruleForBody != nil else {
             if case .connect(let isFresh) = rules.handle(.authorized) { connect(isFresh: isFresh) }
             return
         }
@@ -429,41 +430,46 @@ final class ExchangeDriver {
         configuration.limits.uncollectableBody(readsCalls: ruleForBody != nil)
     }
 
-    private func signingDemand() -> SigningDemand {
-        guard case .everyRequest(let signer)? = route.credential?.signer else { return .head }
+    /// - Returns: Why the request must not be signed.
+    private func planSignature() -> GatewayProblem? {
+        signingPlan = nil
+        guard case .everyRequest(let signer)? = route.credential?.signer else { return nil }
         let bytes = request.bytes
         let writer = requestWriter(bytes)
-        return shared.authorizer.demand(
-            of: signable(by: writer, bytes),
+        let plan = shared.authorizer.signingPlan(
+            for: signable(by: writer, bytes),
             by: signer,
             on: admitted.match.route,
             client: record.client
         )
+        switch plan {
+        case .success(let plan): signingPlan = plan
+        case .failure(let problem): return problem
+        }
+        return nil
     }
 
     private func signable(by writer: borrowing RequestWriter, _ bytes: ByteBuffer) -> SignableRequest {
-        let body: SignableRequest.Body =
-            switch request.decoder.head.framing {
-            case .none: .none
-            case _ where rules.requestIsComplete && rules.isHolding: .whole
-            case .length(let length): .streamed(length: length)
-            case .chunked, .untilClose: .streamed(length: nil)
-            }
-        let date = compiled.signatureDate(at: shared.clock.now().wall)
-        return writer.signable(request.decoder.head, bytes, body: body, at: date)
+        writer.signable(request.decoder.head, bytes, at: signatureDate)
     }
+
+    private var signatureDate: UnixTime { compiled.signatureDate(at: shared.clock.now().wall) }
 
     /// Why the request cannot be signed; nil if `writer` has the signature.
     private func sign(_ writer: inout RequestWriter, _ bytes: ByteBuffer) -> GatewayProblem? {
         switch route.credential?.signer {
         case nil: break
-        case .everyRequest(let signer)?:
+        case .everyRequest?:
+            let isCollected = rules.requestIsComplete && rules.isHolding
+            guard let signingPlan, isCollected || !signingPlan.needsBody else {
+                let detail = "The request cannot be signed, because its body was not collected."
+                return GatewayProblem(.internalError, detail)
+            }
             // Its length is known now, and services such as S3 refuse chunks (411).
-            let isMeasured = content.isChunked && rules.requestIsComplete && rules.isHolding
+            let isMeasured = content.isChunked && isCollected
             if isMeasured { writer.content = .collected }
-            let signable = signable(by: writer, bytes)
-            let body = signable.body == .whole ? content.held ?? ByteBuffer() : ByteBuffer()
-            switch signer.sign(signable, body.readableBytesUInt8Span) {
+            let body = signingPlan.needsBody ? content.held ?? ByteBuffer() : ByteBuffer()
+            switch signingPlan.sign(at: signatureDate, body.readableBytesUInt8Span) {
             case .success(let signature):
                 writer.signature = isMeasured ? signature.declaring(length: content.heldBytes) : signature
                 content.startSigning(with: signature.body)

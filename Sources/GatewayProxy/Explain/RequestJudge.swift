@@ -267,15 +267,9 @@ private struct DepartureDraft: Sendable {
         under shared: ProxyShared
     ) -> GatewayProblem? {
         guard case .everyRequest(let signer)? = credential?.signer else { return nil }
-        let body: SignableRequest.Body =
-            switch head.framing {
-            case .none: .none
-            case .length(let length): .streamed(length: length)
-            case .chunked, .untilClose: .streamed(length: nil)
-            }
-        let request = writer.signable(head, source, body: body, at: shared.clock.now().wall)
-        let demand = shared.authorizer.demand(of: request, by: signer, on: match.route, client: client)
-        guard case .refused(let problem) = demand else { return nil }
+        let request = writer.signable(head, source, at: shared.clock.now().wall)
+        let plan = shared.authorizer.signingPlan(for: request, by: signer, on: match.route, client: client)
+        guard case .failure(let problem) = plan else { return nil }
         return problem
     }
 

@@ -136,10 +136,10 @@ struct RequestWriter: ~Copyable {
     func signable(
         _ head: borrowing RequestHead,
         _ source: ByteBuffer,
-        body: SignableRequest.Body,
         at time: UnixTime
     ) -> SignableRequest {
         let bytes = source.readableBytesUInt8Span
+        let hasBody = if case .none = head.framing { false } else { true }
         let plan = route.state.route.plan
         let rest: [UInt8] =
             switch path(of: head, bytes) {
@@ -164,7 +164,7 @@ struct RequestWriter: ~Copyable {
             host: plan.upstream.authority,
             fields: fields,
             added: plan.headers.set,
-            body: body,
+            hasBody: hasBody,
             time: time
         )
     }

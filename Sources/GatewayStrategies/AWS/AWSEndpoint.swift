@@ -14,7 +14,7 @@ struct AWSEndpoint: Hashable, Sendable {
     private static let signingNames = [
         "bedrock-agent": "bedrock", "bedrock-agent-runtime": "bedrock", "bedrock-data-automation": "bedrock",
         "bedrock-data-automation-runtime": "bedrock", "bedrock-runtime": "bedrock", "email": "ses",
-        "lambda-url": "lambda", "s3-accesspoint": "s3", "s3-control": "s3",
+        "lambda-url": "lambda", "s3-accelerate": "s3", "s3-accesspoint": "s3", "s3-control": "s3",
     ]
 
     /// - Parameter authority: May have a port.
@@ -22,8 +22,8 @@ struct AWSEndpoint: Hashable, Sendable {
         let host = authority.prefix { $0 != ":" }.lowercased()
         guard let suffix = Self.suffixes.first(where: { host.hasSuffix($0) }) else { return }
         var labels = host.dropLast(suffix.count).split(separator: ".").map(String.init)
-        // An endpoint of a VPC, and one that has IPv6.
-        if labels.last == "vpce" { labels.removeLast() }
+        if labels.last == "vpce" { Self.dropEndpoint(from: &labels) }
+        // It has IPv6.
         labels.removeAll { $0 == "dualstack" }
         guard let last = labels.last else { return }
         if Self.isRegion(last) {
@@ -46,6 +46,15 @@ struct AWSEndpoint: Hashable, Sendable {
             service = Self.signingName(last)
             bucket = labels.dropLast().joined(separator: ".")
         }
+    }
+
+    /// Leaves out what names an endpoint of a VPC: `own.bucket.vpce-1a2b.s3.eu-west-1.vpce` leads to the bucket `own`, and
+    /// `bucket.vpce-1a2b.s3.eu-west-1.vpce` to all of them (docs.aws.amazon.com/AmazonS3/latest/userguide/privatelink-interface-endpoints.html).
+    private static func dropEndpoint(from labels: inout [String]) {
+        labels.removeLast()
+        guard let id = labels.lastIndex(where: { $0.hasPrefix("vpce-") }) else { return }
+        labels.remove(at: id)
+        if id > 0, ["accesspoint", "bucket", "control"].contains(labels[id - 1]) { labels.remove(at: id - 1) }
     }
 
     private static func signingName(_ label: String) -> String {

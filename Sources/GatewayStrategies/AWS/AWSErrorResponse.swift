@@ -33,14 +33,20 @@ struct AWSErrorResponse: Hashable, Sendable {
     static let namedDifference = 30
     static let unnamedDifference = 240
 
+    /// Where XML has code and message. moto, and APIs of AWS that are older than STS, put the error into a list.
+    private static let places = [
+        "Error", "ErrorResponse/Error", "ErrorResponse/Errors/Error", "Response/Errors/Error",
+    ]
+
+    /// - Parameter response: May have only the beginning of its body.
     init(_ response: TokenReply) {
-        let xml = Self.isXML(response.body)
-        let json = xml ? nil : JSONValue(response.body)
+        let isXML = response.body.first { $0 != 0x20 && !(0x09...0x0D).contains($0) } == UInt8(ascii: "<")
+        let xml = isXML ? XMLTexts(beginning: response.body) : nil
+        let json = isXML ? nil : JSONValue(response.body)
+        func text(_ name: String) -> String? { Self.places.lazy.compactMap { xml?.first("\($0)/\(name)") }.first }
         let type = response.field("x-amzn-errortype") ?? json?["__type"]?.string ?? json?["code"]?.string
-        code = type.map(Self.name) ?? (xml ? Self.text(of: "Code", in: response.body) : nil)
-        message =
-            (xml ? Self.text(of: "Message", in: response.body) : json?["message"]?.string ?? json?["Message"]?.string)
-            ?? ""
+        code = type.map(Self.name) ?? text("Code")
+        message = text("Message") ?? json?["message"]?.string ?? json?["Message"]?.string ?? ""
     }
 
     /// - Parameter isTemporary: The keys have a session token.
@@ -66,33 +72,9 @@ struct AWSErrorResponse: Hashable, Sendable {
         message.hasPrefix("Signature expired") || message.hasPrefix("Signature not yet current")
     }
 
-    // MARK: Reading
-
     /// `com.amazon.coral.service#ExpiredTokenException:http://internal.amazon.com/coral/…`
     private static func name(_ type: String) -> String {
         let shape = type.prefix { $0 != ":" }
         return String(shape.split(separator: "#").last ?? shape)
     }
-
-    /// Whether the root is an error. A page of a user's may hold a `Code`, too.
-    private static func isXML(_ body: [UInt8]) -> Bool {
-        var rest = body[...].drop(while: isBlank)
-        if rest.starts(with: "<?xml".utf8) {
-            guard let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return false }
-            rest = rest[(end + 1)...].drop(while: isBlank)
-        }
-        return ["<Error", "<Response"].contains { rest.starts(with: $0.utf8) }
-    }
-
-    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
-
-    /// The text of the first element with this name that has no attributes.
-    private static func text(of name: String, in body: [UInt8]) -> String? {
-        guard let start = body.firstRange(of: Array("<\(name)>".utf8)) else { return nil }
-        let rest = body[start.upperBound...].prefix(longestText)
-        guard let end = rest.firstIndex(of: UInt8(ascii: "<")) else { return nil }
-        return String(decoding: rest[..<end], as: UTF8.self)
-    }
-
-    private static let longestText = 1024
 }

@@ -27,7 +27,12 @@ struct AWSRequestSigner: RequestSigner {
         return identity
     }
 
-    static let fields = ["Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-SHA256"]
+    /// The last two belong to signatures that are not made here: those of S3 sessions
+    /// (docs.aws.amazon.com/AmazonS3/latest/API/API_CreateSession.html), and those of version 4a.
+    static let fields = [
+        "Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-SHA256", "X-Amz-S3session-Token",
+        "X-Amz-Region-Set",
+    ]
     let ownedFields = Self.fields
     var usualFields: [String] {
         ["Authorization", "X-Amz-Date"] + (keys.token == nil ? [] : ["X-Amz-Security-Token"])
@@ -36,62 +41,67 @@ struct AWSRequestSigner: RequestSigner {
     /// The object that a request copies, such as `bucket/key?versionId=1`
     /// (docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html). One that is named by its ARN may be anywhere.
     func otherPaths(of request: SignableRequest) -> [[UInt8]?] {
-        var paths: [[UInt8]?] = []
-        for field in request.fields where field.isForwarded {
-            // Some servers read `_` as `-`.
-            switch field.name.replacing("_", with: "-") {
-            case "x-amz-copy-source": paths.append(Self.path(copied: field.value, at: request.host))
-            // That of a directory bucket (RenameObject).
-            case "x-amz-rename-source": paths.append(nil)
-            default: break
-            }
-        }
-        return paths
+        // That of a directory bucket (RenameObject).
+        let renamed = Self.values(of: "x-amz-rename-source", in: request).map { _ -> [UInt8]? in nil }
+        return renamed + Self.copiedPaths(of: request)
     }
 
-    private static func path(copied source: [UInt8], at authority: String) -> [UInt8]? {
+    private static func copiedPaths(of request: SignableRequest) -> [[UInt8]?] {
+        let sources = values(of: "x-amz-copy-source", in: request)
+        guard !sources.isEmpty else { return [] }
+        let bucket = AWSEndpoint(request.host).bucket
+        return sources.map { path(copied: $0, from: bucket) }
+    }
+
+    /// Those of fields that reach the upstream. Some servers read `_` as `-`.
+    private static func values(of name: String, in request: SignableRequest) -> [[UInt8]] {
+        request.fields.compactMap { field in
+            guard field.isForwarded, field.name.utf8.count == name.utf8.count else { return nil }
+            return field.name.replacing("_", with: "-") == name ? field.value : nil
+        }
+    }
+
+    /// - Parameter bucket: The one that the host leads to; empty if the path names it.
+    private static func path(copied source: [UInt8], from bucket: String) -> [UInt8]? {
         var source = source.prefix { $0 != UInt8(ascii: "?") }
         if source.first == slash { source.removeFirst() }
-        let own = Array(AWSEndpoint(authority).bucket.utf8)
-        guard source.contains(slash), !source.starts(with: "arn:".utf8) else { return nil }
-        guard !own.isEmpty else { return [slash] + source }
-        let bucket = source.prefix { $0 != slash }
-        return bucket.elementsEqual(own) ? Array(source.dropFirst(bucket.count)) : nil
+        guard source.contains(slash), !isARN(source) else { return nil }
+        guard !bucket.isEmpty else { return [slash] + source }
+        let name = source.prefix { $0 != slash }
+        return name.elementsEqual(bucket.utf8) ? Array(source.dropFirst(name.count)) : nil
+    }
+
+    /// The service decodes the value.
+    private static func isARN(_ source: ArraySlice<UInt8>) -> Bool {
+        let name = SignatureV4.decoded(source).drop { $0 == slash }.prefix(4)
+        return name.map(\.asciiLowercased).elementsEqual("arn:".utf8)
     }
 
     private static let slash = UInt8(ascii: "/")
 
-    func demand(of request: SignableRequest) -> SigningDemand {
+    func plan(for request: SignableRequest) -> Result<any SigningPlan, GatewayProblem> {
         do throws(GatewayProblem) {
-            let plan = try plan(for: request)
-            guard case .hash = plan.payload, case .streamed = request.body else { return .head }
-            return .wholeBody
-        } catch {
-            return .refused(error)
-        }
-    }
-
-    func sign(
-        _ request: SignableRequest,
-        _ content: borrowing Span<UInt8>
-    ) -> Result<RequestSignature, GatewayProblem> {
-        do throws(GatewayProblem) {
-            let plan = try plan(for: request)
-            switch plan.payload {
-            case .literal(let text): return .success(signature(of: request, by: plan, payload: text))
-            case .chunks(let kind, let length):
-                return .success(signature(of: request, by: plan, payload: kind.rawValue, chunks: (kind, length)))
-            case .hash:
-                guard request.body == .whole else {
-                    return .failure(
-                        GatewayProblem(
-                            .internalError,
-                            "The request cannot be signed, because its body was not collected."
-                        )
-                    )
-                }
-                return .success(signature(of: request, by: plan, payload: SignatureV4.hash(content)))
+            let asked = try ClientSignature(of: request)
+            let host = AWSEndpoint(request.host)
+            let region = try region(of: asked, at: host, request.host)
+            let service = try service(of: asked, at: host, request.host)
+            if !host.bucket.isEmpty, Self.copiedPaths(of: request).contains(nil) {
+                throw Self.forbidden(
+                    "\(request.host) leads to one bucket, but the request copies from elsewhere (x-amz-copy-source)."
+                )
             }
+            let declared = try declaredPayload(request, asked)
+            let plan = AWSSigningPlan(
+                request,
+                keys: keys,
+                region: region,
+                service: service,
+                isS3: Self.isS3(service),
+                payload: try payload(of: request, declared: declared, isS3: Self.isS3(service)),
+                sendsPayloadHash: declared != nil || Self.isS3(service),
+                query: asked.query
+            )
+            return .success(plan)
         } catch {
             return .failure(error)
         }
@@ -105,84 +115,7 @@ struct AWSRequestSigner: RequestSigner {
         AWSErrorResponse.verdict(on: response, isToHead: isToHead, isTemporary: keys.token != nil)
     }
 
-    // MARK: Signature
-
-    /// - Parameter chunks: How the chunks of the body are signed, and the length of their data; nil for other bodies.
-    private func signature(
-        of request: SignableRequest,
-        by plan: Plan,
-        payload: String,
-        chunks: (kind: ChunkSigner.Kind, length: Int)? = nil
-    ) -> RequestSignature {
-        let time = SignatureV4.timestamp(request.time)
-        let scope = SignatureV4.Scope(date: String(time.prefix(8)), region: plan.region, service: plan.service)
-        var fields = [Injection.Field(name: "X-Amz-Date", value: Secret(time))]
-        if let token = keys.token { fields.append(Injection.Field(name: "X-Amz-Security-Token", value: token)) }
-        if plan.sendsPayloadHash {
-            fields.append(Injection.Field(name: "X-Amz-Content-SHA256", value: Secret(payload)))
-        }
-        let query = plan.query ?? request.query
-        let signed = SignatureV4.Request(
-            method: request.method,
-            path: request.path,
-            query: query ?? [],
-            fields: Self.signedFields(of: request, adding: fields),
-            payload: payload,
-            pathRule: plan.isS3 ? .s3 : .standard
-        )
-        let text = SignatureV4.stringToSign(signed.canonical, at: time, scope)
-        let key = SignatureV4.Key(scope, secret: keys.secret)
-        let signature = key.signature(of: text)
-        let value =
-            "\(SignatureV4.algorithm) Credential=\(keys.id)/\(scope.text), SignedHeaders=\(signed.signedNames), "
-            + "Signature=\(signature)"
-        fields.append(Injection.Field(name: "Authorization", value: Secret(value)))
-        let body = chunks.map { chunks in
-            ChunkSigner(chunks.kind, key, at: time, scope, seed: signature, length: chunks.length)
-        }
-        return RequestSignature(fields: fields, query: plan.query, body: body)
-    }
-
-    /// `Host`, `Content-Type`, `Content-MD5`, and all fields that begin with `x-amz-`, which AWS requires to be signed. Others are left out,
-    /// because a proxy on the way may change them.
-    private static func signedFields(
-        of request: SignableRequest,
-        adding own: [Injection.Field]
-    ) -> [SignatureV4.Field] {
-        let sent =
-            request.fields.lazy.filter(\.isForwarded).map { SignatureV4.Field(name: $0.name, value: $0.value) }
-            + (request.added + own).map { field in
-                SignatureV4.Field(name: field.name.lowercased(), value: field.value.withValue { Array($0.utf8) })
-            }
-        let host = SignatureV4.Field(name: "host", value: Array(request.host.utf8))
-        return [host] + sent.filter { $0.name.hasPrefix("x-amz-") || alsoSigned.contains($0.name) }
-    }
-
-    private static let alsoSigned: Set<String> = ["content-md5", "content-type"]
-
-    // MARK: Plan
-
-    private enum Payload {
-        case literal(String)
-        /// The hash of the body.
-        case hash
-        /// Each chunk of the body is signed.
-        ///
-        /// - Parameter length: The length of the data in the chunks.
-        case chunks(ChunkSigner.Kind, length: Int)
-    }
-
-    /// What is decided before anything is computed.
-    private struct Plan {
-        let region: String
-        let service: String
-        let payload: Payload
-        let sendsPayloadHash: Bool
-        /// nil if the client's query stays.
-        let query: [UInt8]?
-
-        var isS3: Bool { AWSRequestSigner.isS3(service) }
-    }
+    // MARK: Region and service
 
     private static func isS3(_ service: String) -> Bool {
         service == "s3" || service == "s3express" || service == "s3-object-lambda" || service == "s3-outposts"
@@ -193,30 +126,31 @@ struct AWSRequestSigner: RequestSigner {
         (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { $0.isScopeCharacter }
     }
 
-    private func plan(for request: SignableRequest) throws(GatewayProblem) -> Plan {
-        let asked = try ClientSignature(of: request)
-        let host = AWSEndpoint(request.host)
-        let region = try choose("region", regions, asked.region, host.region, at: request.host)
+    private func region(
+        of asked: ClientSignature,
+        at host: AWSEndpoint,
+        _ authority: String
+    ) throws(GatewayProblem) -> String {
+        let region = try choose("region", regions, asked.region, host.region, at: authority)
         if let own = host.region, !host.isGlobal, own != region {
-            throw Self.forbidden(
-                "\(request.host) is in the region \(own), but the request would be signed for \(region)."
-            )
+            throw Self.forbidden("\(authority) is in the region \(own), but the request would be signed for \(region).")
         }
-        let service = try choose("service", services, asked.service, host.service, at: request.host)
+        return region
+    }
+
+    private func service(
+        of asked: ClientSignature,
+        at host: AWSEndpoint,
+        _ authority: String
+    ) throws(GatewayProblem) -> String {
+        let service = try choose("service", services, asked.service, host.service, at: authority)
         if services.isEmpty, let own = host.service, own != service {
             throw Self.forbidden(
-                "\(request.host) belongs to the service \(own), but the request would be signed for \(service)."
+                "\(authority) belongs to the service \(own), but the request would be signed for \(service)."
                     + " If that is correct, set service: \(service) in the credential."
             )
         }
-        let declared = try declaredPayload(request, asked)
-        return Plan(
-            region: region,
-            service: service,
-            payload: try payload(of: request, declared: declared, isS3: Self.isS3(service)),
-            sendsPayloadHash: declared != nil || Self.isS3(service),
-            query: asked.query
-        )
+        return service
     }
 
     /// - Parameters:
@@ -267,7 +201,7 @@ struct AWSRequestSigner: RequestSigner {
         of request: SignableRequest,
         declared: String?,
         isS3: Bool
-    ) throws(GatewayProblem) -> Payload {
+    ) throws(GatewayProblem) -> AWSSigningPlan.Payload {
         switch declared {
         case "UNSIGNED-PAYLOAD"?, "STREAMING-UNSIGNED-PAYLOAD-TRAILER"?:
             guard request.isTLS else {
@@ -290,14 +224,14 @@ struct AWSRequestSigner: RequestSigner {
             }
             return .chunks(kind, length: try Self.decodedLength(of: request))
         case nil:
-            if request.body == .none { return .literal(SignatureV4.emptyHash) }
+            if !request.hasBody { return .literal(SignatureV4.emptyHash) }
             return isS3 && request.isTLS ? .literal("UNSIGNED-PAYLOAD") : .hash
         }
     }
 
     /// `x-amz-decoded-content-length`: the length of a body without the framing of its chunks.
     private static func decodedLength(of request: SignableRequest) throws(GatewayProblem) -> Int {
-        guard request.body != .none else {
+        guard request.hasBody else {
             throw GatewayProblem(
                 .requestRefused,
                 "x-amz-content-sha256 announces a body in signed chunks, but the request has no body."
@@ -315,6 +249,109 @@ struct AWSRequestSigner: RequestSigner {
     }
 }
 
+/// How one request is signed for AWS: all that is decided and read before its date is known.
+private final class AWSSigningPlan: SigningPlan {
+    enum Payload {
+        case literal(String)
+        /// The hash of the body.
+        case hash
+        /// Each chunk of the body is signed.
+        ///
+        /// - Parameter length: The length of the data in the chunks.
+        case chunks(ChunkSigner.Kind, length: Int)
+    }
+
+    private let keys: AWSRequestSigner.Keys
+    private let region: String
+    private let service: String
+    private let payload: Payload
+    private let sendsPayloadHash: Bool
+    private let method: String
+    private let path: [UInt8]
+    private let pathRule: SignatureV4.PathRule
+    private let query: [UInt8]
+    /// The query is not that of the client.
+    private let replacesQuery: Bool
+    /// What is signed besides the fields of the signature.
+    private let fields: [SignatureV4.Field]
+
+    /// - Parameter query: What is sent in place of the client's query; nil if that stays.
+    init(
+        _ request: SignableRequest,
+        keys: AWSRequestSigner.Keys,
+        region: String,
+        service: String,
+        isS3: Bool,
+        payload: Payload,
+        sendsPayloadHash: Bool,
+        query: [UInt8]?
+    ) {
+        self.keys = keys
+        self.region = region
+        self.service = service
+        self.payload = payload
+        self.sendsPayloadHash = sendsPayloadHash
+        method = request.method
+        path = request.path
+        pathRule = isS3 ? .s3 : .standard
+        self.query = query ?? request.query ?? []
+        replacesQuery = query != nil
+        fields = Self.signedFields(of: request)
+    }
+
+    var needsBody: Bool { if case .hash = payload { true } else { false } }
+
+    func sign(at time: UnixTime, _ content: borrowing Span<UInt8>) -> Result<RequestSignature, GatewayProblem> {
+        let time = SignatureV4.timestamp(time)
+        let scope = SignatureV4.Scope(date: String(time.prefix(8)), region: region, service: service)
+        let hash =
+            switch payload {
+            case .literal(let text): text
+            case .hash: SignatureV4.hash(content)
+            case .chunks(let kind, _): kind.rawValue
+            }
+        var own = [Injection.Field(name: "X-Amz-Date", value: Secret(time))]
+        if let token = keys.token { own.append(Injection.Field(name: "X-Amz-Security-Token", value: token)) }
+        if sendsPayloadHash { own.append(Injection.Field(name: "X-Amz-Content-SHA256", value: Secret(hash))) }
+        let signed = SignatureV4.Request(
+            method: method,
+            path: path,
+            query: query,
+            fields: fields + own.map(Self.field),
+            payload: hash,
+            pathRule: pathRule
+        )
+        let key = SignatureV4.Key(scope, secret: keys.secret)
+        let signature = key.signature(of: SignatureV4.stringToSign(signed.canonical, at: time, scope))
+        let value =
+            "\(SignatureV4.algorithm) Credential=\(keys.id)/\(scope.text), SignedHeaders=\(signed.signedNames), "
+            + "Signature=\(signature)"
+        own.append(Injection.Field(name: "Authorization", value: Secret(value)))
+        var body: ChunkSigner?
+        if case .chunks(let kind, let length) = payload {
+            body = ChunkSigner(kind, key, at: time, scope, seed: signature, length: length)
+        }
+        return .success(RequestSignature(fields: own, query: replacesQuery ? query : nil, body: body))
+    }
+
+    /// `Host`, `Content-Type`, `Content-MD5`, and all fields that begin with `x-amz-`, which AWS requires to be signed. Others are left out,
+    /// because a proxy on the way may change them.
+    private static func signedFields(of request: SignableRequest) -> [SignatureV4.Field] {
+        let host = SignatureV4.Field(name: "host", value: Array(request.host.utf8))
+        let sent = request.fields.lazy.filter { $0.isForwarded && isSigned($0.name) }
+            .map { SignatureV4.Field(name: $0.name, value: $0.value) }
+        return [host] + sent + request.added.filter { isSigned($0.name.lowercased()) }.map(field)
+    }
+
+    private static func field(_ field: Injection.Field) -> SignatureV4.Field {
+        SignatureV4.Field(name: field.name.lowercased(), value: field.value.withValue { Array($0.utf8) })
+    }
+
+    private static func isSigned(_ name: String) -> Bool {
+        name.hasPrefix("x-amz-") || name == "content-type" || name == "content-md5"
+    }
+}
+
 /// What the signature of a client asks for. It is read from `Authorization`, or from the query of a presigned request.
 private struct ClientSignature {
     /// nil for a request that is not signed, and so is ``service``.
@@ -328,70 +365,101 @@ private struct ClientSignature {
     /// The `X-Amz-Content-Sha256` of a presigned request.
     private(set) var payload: String?
 
-    private static let sessionToken = "x-amz-security-token"
-    private static let signature = Set(
-        [
-            "x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-expires",
-            sessionToken, "x-amz-signature", "x-amz-signedheaders",
-        ]
-    )
+    /// Those of a signature in the query.
+    private static let parameters: Set = [
+        "x-amz-algorithm", "x-amz-content-sha256", "x-amz-credential", "x-amz-date", "x-amz-expires",
+        "x-amz-region-set", "x-amz-s3session-token", "x-amz-security-token", "x-amz-signature", "x-amz-signedheaders",
+    ]
+    /// Each of them makes a URL a presigned one.
+    private static let marks: Set = ["x-amz-algorithm", "x-amz-credential", "x-amz-signature"]
+    /// Both together make a URL one of version 2.
+    private static let marksOfVersion2: Set = ["awsaccesskeyid", "signature"]
     /// AWS accepts requests that are dated this far ahead.
     private static let tolerance = Duration.seconds(15 * 60)
     private static let maximumLifetime = 604_800
 
     init(of request: SignableRequest) throws(GatewayProblem) {
         let inFields = request.values(of: "authorization").filter { $0.hasPrefix("AWS4-") }
-        let parameters = Self.parameters(of: request.query ?? [])
-        let names = Set(parameters.map(\.name))
-        let isPresigned = names.contains("x-amz-signature") || names.contains("x-amz-algorithm")
+        let values = try takeParameters(from: request.query ?? [])
+        let isPresigned = !Self.marks.isDisjoint(with: values.keys)
         guard inFields.count + (isPresigned ? 1 : 0) < 2 else {
             throw GatewayProblem(.requestRefused, "The request has more than one signature.")
         }
-        guard !names.contains("awsaccesskeyid") || !names.contains("signature") else {
+        guard isPresigned else {
+            guard let value = inFields.first else { return }
+            let words = value.split { $0 == " " || $0 == "," }
+            let credential = words.dropFirst().first { $0.hasPrefix("Credential=") }?.dropFirst("Credential=".count)
+            let scope = try Self.scope(String(words.first ?? ""), credential.map(String.init))
+            (region, service) = (scope.region, scope.service)
+            return
+        }
+        if let (name, _) = values.first(where: { $0.value.count > 1 }) {
+            throw GatewayProblem(.requestRefused, "The request has \(name) more than once in its query.")
+        }
+        let scope = try Self.scope(values["x-amz-algorithm"]?.first ?? "", values["x-amz-credential"]?.first)
+        (region, service) = (scope.region, scope.service)
+        try Self.checkTime(values["x-amz-date"]?.first, values["x-amz-expires"]?.first, at: request.time)
+        payload = values["x-amz-content-sha256"]?.first
+    }
+
+    /// Leaves the parameters of a signature out of ``query``.
+    ///
+    /// - Returns: Their values.
+    private mutating func takeParameters(from sent: [UInt8]) throws(GatewayProblem) -> [String: [String]] {
+        var values: [String: [String]] = [:]
+        var kept: [ArraySlice<UInt8>] = []
+        var old: Set<String> = []
+        for parameter in sent.split(separator: Self.ampersand, omittingEmptySubsequences: false) {
+            if let name = Self.name(of: parameter) {
+                guard !Self.parameters.contains(name) else {
+                    let value = SignatureV4.decoded(parameter.drop { $0 != Self.equals }.dropFirst())
+                    values[name, default: []].append(String(decoding: value, as: UTF8.self))
+                    continue
+                }
+                if Self.marksOfVersion2.contains(name) { old.insert(name) }
+            }
+            guard !Self.hidesParameter(parameter) else {
+                throw GatewayProblem(
+                    .requestRefused,
+                    "A parameter of the signature follows a semicolon, which some servers read as &. Encode it (%3B)."
+                )
+            }
+            kept.append(parameter)
+        }
+        guard old != Self.marksOfVersion2 else {
             throw GatewayProblem(
                 .requestRefused,
                 "The presigned URL has a signature of version 2, which AWS no longer accepts everywhere. Have the client sign with version 4"
                     + " (signature_version: s3v4)."
             )
         }
-        guard isPresigned else {
-            if names.contains(Self.sessionToken) { query = Self.joined(parameters) { $0 != Self.sessionToken } }
-            guard !inFields.isEmpty else { return }
-            let words = (inFields.first ?? "").split { $0 == " " || $0 == "," }
-            let credential = words.dropFirst().first { $0.hasPrefix("Credential=") }?.dropFirst("Credential=".count)
-            let scope = try Self.scope(String(words.first ?? ""), credential.map(String.init))
-            (region, service) = (scope.region, scope.service)
-            return
-        }
-        var values: [String: String] = [:]
-        for parameter in parameters where Self.signature.contains(parameter.name) {
-            guard values.updateValue(parameter.value, forKey: parameter.name) == nil else {
-                throw GatewayProblem(.requestRefused, "The request has \(parameter.name) more than once in its query.")
-            }
-        }
-        let scope = try Self.scope(values["x-amz-algorithm"] ?? "", values["x-amz-credential"])
-        (region, service) = (scope.region, scope.service)
-        try Self.checkTime(values["x-amz-date"], values["x-amz-expires"], at: request.time)
-        payload = values["x-amz-content-sha256"]
-        query = Self.joined(parameters) { !Self.signature.contains($0) }
+        if !values.isEmpty { query = Array(kept.joined(separator: [Self.ampersand])) }
+        return values
     }
 
-    private typealias Parameter = (name: String, value: String, bytes: ArraySlice<UInt8>)
-
-    private static func joined(_ parameters: [Parameter], where isKept: (String) -> Bool) -> [UInt8] {
-        Array(parameters.filter { isKept($0.name) }.map(\.bytes).joined(separator: [0x26]))
+    /// The decoded name in lower case; nil for most names that no signature has.
+    private static func name(of parameter: ArraySlice<UInt8>) -> String? {
+        let name = parameter.prefix { $0 != equals }
+        // `X-Amz-…`, `AWSAccessKeyId` and `Signature`, or encoded.
+        guard let first = name.first, name.count >= "signature".utf8.count,
+            first == percent || "xas".utf8.contains(first.asciiLowercased)
+        else { return nil }
+        return String(decoding: SignatureV4.decoded(name), as: UTF8.self).lowercased()
     }
 
-    private static func parameters(of query: [UInt8]) -> [Parameter] {
-        query.split(separator: 0x26, omittingEmptySubsequences: false).map { pair in
-            let name = pair.prefix { $0 != 0x3D }
-            let value = SignatureV4.decoded(pair.dropFirst(name.count + 1))
-            return (
-                String(decoding: SignatureV4.decoded(name), as: UTF8.self).lowercased(),
-                String(decoding: value, as: UTF8.self), pair
-            )
+    /// Whether a server that splits at `;`, too, reads a parameter of a signature in another one.
+    private static func hidesParameter(_ parameter: ArraySlice<UInt8>) -> Bool {
+        guard parameter.contains(semicolon) else { return false }
+        let parts = parameter.split(separator: semicolon, omittingEmptySubsequences: false)
+        return parts.dropFirst().contains { part in
+            part.contains(equals) && name(of: part).map(parameters.contains) ?? false
         }
     }
+
+    private static let ampersand = UInt8(ascii: "&")
+    private static let equals = UInt8(ascii: "=")
+    private static let percent = UInt8(ascii: "%")
+    private static let semicolon = UInt8(ascii: ";")
 
     /// - Parameter credential: `AKIDEXAMPLE/20150830/us-east-1/s3/aws4_request`; the ID may have slashes.
     private static func scope(

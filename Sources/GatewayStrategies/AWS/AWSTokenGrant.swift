@@ -117,12 +117,5 @@ private struct UnreadableKeys: RequestSigner {
             + " authgateway token clear NAME."
     )
 
-    func demand(of request: SignableRequest) -> SigningDemand { .refused(Self.problem) }
-
-    func sign(
-        _ request: SignableRequest,
-        _ content: borrowing Span<UInt8>
-    ) -> Result<RequestSignature, GatewayProblem> {
-        .failure(Self.problem)
-    }
+    func plan(for request: SignableRequest) -> Result<any SigningPlan, GatewayProblem> { .failure(Self.problem) }
 }

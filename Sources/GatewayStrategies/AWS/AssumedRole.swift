@@ -77,10 +77,11 @@ struct AssumedRole: Sendable {
             host: url.origin.authority,
             fields: [SignableRequest.Field(name: "content-type", value: Array(type.utf8), isForwarded: true)],
             added: [],
-            body: .whole,
+            hasBody: true,
             time: attempt.now.wall
         )
-        switch AWSRequestSigner(keys: keys, regions: [region], services: ["sts"]).sign(request, body.span) {
+        let plan = AWSRequestSigner(keys: keys, regions: [region], services: ["sts"]).plan(for: request)
+        switch plan.flatMap({ $0.sign(at: attempt.now.wall, body.span) }) {
         case .success(let signature):
             return TokenRequest(
                 url: url,

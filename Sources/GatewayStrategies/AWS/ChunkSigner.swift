@@ -20,6 +20,9 @@ struct ChunkSigner: BodySigner {
         case trailers = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
     }
 
+    /// The least data in a chunk that is not the last with data. S3 requires it, too ("Chunk size must be at least 8 KB"). Each chunk costs
+    /// a signature, and clients share the thread that makes it.
+    static let minimumChunk = 8_192
     /// The most data in one chunk. SDKs send 64 KiB or 128 KiB.
     static let maximumChunk = 1_048_576
     /// The most bytes behind the last chunk.
@@ -138,6 +141,13 @@ struct ChunkSigner: BodySigner {
                 .contentTooLarge,
                 "A chunk of the body is too long: the gateway keeps each one to sign it, at most \(Self.maximumChunk) bytes."
                     + " Have the client send shorter chunks."
+            )
+        }
+        guard size >= Self.minimumChunk || size >= remaining || size == 0 else {
+            throw GatewayProblem(
+                .requestRefused,
+                "A chunk of the body is too short: all but the last one must have at least \(Self.minimumChunk) bytes, as S3 requires."
+                    + " Have the client send longer chunks."
             )
         }
         let signature = digits.endIndex + Self.mark.count

@@ -44,9 +44,7 @@ struct STSRefusal {
     init(_ reply: TokenReply, at now: Moment) {
         status = reply.status
         wait = reply.retryAfter(at: now)
-        let texts = XMLTexts(reply.body)
-        // moto, and APIs of AWS that are older than STS, put the error into a list.
-        let text = texts?["ErrorResponse/Error/Code"] ?? texts?["ErrorResponse/Errors/Error/Code"] ?? ""
+        let text = AWSErrorResponse(reply).code ?? ""
         let code = text.hasSuffix("Exception") ? text.dropLast("Exception".count) : text[...]
         meaning = Self.meanings[code]
         self.code = meaning == nil ? nil : code

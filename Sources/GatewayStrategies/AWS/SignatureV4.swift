@@ -39,38 +39,51 @@ enum SignatureV4 {
 
     /// What is signed of a request.
     struct Request: Sendable {
-        let method: String
-        let path: [UInt8]
-        /// Without its `?`.
-        let query: [UInt8]
-        /// In the order in which they are sent.
-        let fields: [Field]
-        /// The hash of the body in hexadecimal, or what stands for it.
-        let payload: String
-        let pathRule: PathRule
-
+        private let method: String
+        private let path: [UInt8]
+        private let query: [UInt8]
+        /// One for each name, sorted.
+        private let fields: [Field]
+        private let payload: String
         /// `host;x-amz-date`
-        var signedNames: String { grouped.map(\.name).joined(separator: ";") }
+        let signedNames: String
+
+        /// - Parameters:
+        ///   - query: Without its `?`.
+        ///   - fields: In the order in which they are sent. Those of one name are joined.
+        ///   - payload: The hash of the body in hexadecimal, or what stands for it.
+        init(
+            method: String,
+            path: [UInt8],
+            query: [UInt8],
+            fields: [Field],
+            payload: String,
+            pathRule: PathRule
+        ) {
+            self.method = method
+            self.path = SignatureV4.canonicalPath(path, pathRule)
+            self.query = CanonicalQuery.encoded([query])
+            self.payload = payload
+            self.fields = Dictionary(grouping: fields, by: \.name).sorted { $0.key < $1.key }
+                .map { name, fields in
+                    let values = fields.map { SignatureV4.trimmed($0.value) }
+                    return Field(name: name, value: Array(values.joined(separator: [0x2C])))
+                }
+            signedNames = self.fields.map(\.name).joined(separator: ";")
+        }
 
         var canonical: [UInt8] {
             var bytes = Array("\(method)\n".utf8)
-            bytes += SignatureV4.canonicalPath(path, pathRule)
+            bytes += path
             bytes.append(newline)
-            bytes += CanonicalQuery.encoded([query])
+            bytes += query
             bytes.append(newline)
-            for field in grouped {
+            for field in fields {
                 bytes += Array("\(field.name):".utf8) + field.value
                 bytes.append(newline)
             }
             bytes += Array("\n\(signedNames)\n\(payload)".utf8)
             return bytes
-        }
-
-        /// One for each name, sorted. Fields of one name are joined in the order in which they are sent.
-        private var grouped: [Field] {
-            Dictionary(grouping: fields, by: \.name).sorted { $0.key < $1.key }.map { name, fields in
-                Field(name: name, value: Array(fields.map { SignatureV4.trimmed($0.value) }.joined(separator: [0x2C])))
-            }
         }
     }
 

@@ -1,88 +1,121 @@
 /// The texts of a small XML document by the paths of their elements, such as `ErrorResponse/Error/Code`: as much of XML as AWS answers
 /// with.
 ///
-/// Elements with children have no text. Attributes, comments and processing instructions are skipped.
+/// Elements with children have no text. Attributes, comments and processing instructions are skipped. A document type (`<!DOCTYPE`) is
+/// not read, because its entities could stand for anything.
 struct XMLTexts: Sendable {
     static let limitBytes = 64 << 10
     static let maximumDepth = 16
     static let maximumElements = 256
 
+    /// The first for each path.
     private var texts: [String: String] = [:]
+    private var repeated: Set<String> = []
 
-    /// nil for what is larger or deeper, not well formed, or has a declaration (`<!DOCTYPE`), CDATA, or two texts with one path.
+    /// nil for what is larger or deeper, or not well formed.
     init?(_ bytes: [UInt8]) {
-        guard bytes.count <= Self.limitBytes, String(validating: bytes, as: UTF8.self) != nil else { return nil }
-        var reader = XMLReader(bytes[...])
-        var path: [(name: String, isLeaf: Bool)] = []
+        guard bytes.count <= Self.limitBytes, read(bytes[...]) else { return nil }
+    }
+
+    /// Reads as far as the document is well formed and within the limits: the rest may be missing.
+    init(beginning bytes: [UInt8]) { _ = read(bytes.prefix(Self.limitBytes)) }
+
+    /// nil if no element has this path, or several have.
+    subscript(path: String) -> String? { repeated.contains(path) ? nil : texts[path] }
+
+    /// The text of the first element with this path.
+    func first(_ path: String) -> String? { texts[path] }
+
+    /// - Returns: Whether it was read to its end.
+    private mutating func read(_ bytes: ArraySlice<UInt8>) -> Bool {
+        var reader = XMLReader(bytes)
+        var path: [String] = []
+        /// What was read since the last tag, which began an element if ``isLeaf``.
+        var (text, isLeaf) = ("", false)
         var elements = 0
         while let piece = reader.next() {
             switch piece {
-            case .skipped: continue
-            case .start(let name):
-                guard !path.isEmpty || elements == 0 else { return nil }
+            case .skipped: break
+            case .text(let more): text += more
+            case .start(let name, let isEmpty):
+                guard text.isBlank, elements == 0 || !path.isEmpty, path.count < Self.maximumDepth,
+                    elements < Self.maximumElements
+                else { return false }
                 elements += 1
-                guard path.count < Self.maximumDepth, elements <= Self.maximumElements else { return nil }
-                if !path.isEmpty { path[path.count - 1].isLeaf = false }
-                path.append((name, true))
-            case .end(let name, let text):
-                guard let last = path.last, last.name == name else { return nil }
-                if last.isLeaf {
-                    let place = path.map(\.name).joined(separator: "/")
-                    guard let text, texts.updateValue(text, forKey: place) == nil else { return nil }
-                }
-                path.removeLast()
-            case .broken: return nil
+                path.append(name)
+                (text, isLeaf) = ("", true)
+                if isEmpty, !end(name, &path, &text, &isLeaf) { return false }
+            case .end(let name):
+                guard end(name, &path, &text, &isLeaf) else { return false }
             }
         }
-        guard path.isEmpty, elements > 0 else { return nil }
+        return reader.isAtEnd && path.isEmpty && elements > 0 && text.isBlank
     }
 
-    subscript(path: String) -> String? { texts[path] }
+    /// - Returns: Whether the element may end here.
+    private mutating func end(
+        _ name: String,
+        _ path: inout [String],
+        _ text: inout String,
+        _ isLeaf: inout Bool
+    ) -> Bool {
+        guard path.last == name, isLeaf || text.isBlank else { return false }
+        if isLeaf {
+            let place = path.joined(separator: "/")
+            if texts[place] == nil { texts[place] = text } else { repeated.insert(place) }
+        }
+        path.removeLast()
+        (text, isLeaf) = ("", false)
+        return true
+    }
 }
 
+/// Takes a document apart, in one pass.
 private struct XMLReader {
     enum Piece {
         /// A comment or a processing instruction.
         case skipped
-        case start(String)
-        /// - Parameter text: What stands between the last tag and this one; nil for a reference that XML does not define.
-        case end(String, text: String?)
-        case broken
+        /// A part of the text between two tags: characters, or a CDATA section.
+        case text(String)
+        case start(String, isEmpty: Bool)
+        case end(String)
     }
 
     private var rest: ArraySlice<UInt8>
-    /// An element without content, whose end follows its start.
-    private var emptyElement: String?
 
     init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
 
-    /// nil at the end of the document.
+    var isAtEnd: Bool { rest.isEmpty }
+
+    /// nil at the end, and before what is not well formed or not complete.
     mutating func next() -> Piece? {
-        if let name = emptyElement.take() { return .end(name, text: "") }
-        let text = rest.prefix { $0 != UInt8(ascii: "<") }
-        rest = rest.dropFirst(text.count)
-        let isBlank = text.allSatisfy { $0 == 0x20 || (0x09...0x0D).contains($0) }
-        if rest.isEmpty { return isBlank ? nil : .broken }
-        if rest.starts(with: "<!--".utf8) { return isBlank ? skip(to: "-->") : .broken }
-        if rest.starts(with: "<?".utf8) { return isBlank ? skip(to: "?>") : .broken }
-        guard let tag = takeTag() else { return .broken }
-        guard tag.first != UInt8(ascii: "/") else {
-            return .end(Self.name(of: tag.dropFirst()), text: Self.decoded(text))
+        guard let first = rest.first else { return nil }
+        guard first == UInt8(ascii: "<") else {
+            let text = rest.prefix { $0 != UInt8(ascii: "<") }
+            return Self.decoded(text).map { decoded in
+                rest = rest.dropFirst(text.count)
+                return .text(decoded)
+            }
         }
-        let name = Self.name(of: tag)
-        guard isBlank, !name.isEmpty, !name.hasPrefix("!") else { return .broken }
-        if tag.last == UInt8(ascii: "/") { emptyElement = name }
-        return .start(name)
+        if rest.starts(with: "<!--".utf8) { return take(behind: "<!--", to: "-->") == nil ? nil : .skipped }
+        if rest.starts(with: "<?".utf8) { return take(behind: "<?", to: "?>") == nil ? nil : .skipped }
+        if rest.starts(with: "<![CDATA[".utf8) {
+            let text = take(behind: "<![CDATA[", to: "]]>").flatMap { String(validating: $0, as: UTF8.self) }
+            return text.map { .text($0) }
+        }
+        return takeTag()
     }
 
-    private mutating func skip(to end: String) -> Piece {
-        guard let range = rest.firstRange(of: Array(end.utf8)) else { return .broken }
+    /// What stands between the two.
+    private mutating func take(behind start: String, to end: String) -> ArraySlice<UInt8>? {
+        let inner = rest.dropFirst(start.utf8.count)
+        guard let range = inner.firstRange(of: Array(end.utf8)) else { return nil }
         rest = rest[range.upperBound...]
-        return .skipped
+        return inner[..<range.lowerBound]
     }
 
     /// What stands between `<` and its `>`, which may also stand in the value of an attribute.
-    private mutating func takeTag() -> ArraySlice<UInt8>? {
+    private mutating func takeTag() -> Piece? {
         var quote: UInt8?
         for index in rest.indices.dropFirst() {
             let byte = rest[index]
@@ -91,22 +124,28 @@ private struct XMLReader {
             } else if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") {
                 quote = byte
             } else if byte == UInt8(ascii: ">") {
-                let tag = rest[(rest.startIndex + 1)..<index]
-                rest = rest[(index + 1)...]
-                return tag
+                let piece = Self.piece(of: rest[(rest.startIndex + 1)..<index])
+                if piece != nil { rest = rest[(index + 1)...] }
+                return piece
             }
         }
         return nil
     }
 
-    private static func name(of tag: ArraySlice<UInt8>) -> String {
-        let name = tag.prefix { $0 != 0x20 && !(0x09...0x0D).contains($0) && $0 != UInt8(ascii: "/") }
-        return String(decoding: name, as: UTF8.self)
+    private static func piece(of tag: ArraySlice<UInt8>) -> Piece? {
+        let isEnd = tag.first == UInt8(ascii: "/")
+        let name = (isEnd ? tag.dropFirst() : tag).prefix { !isBlank($0) && $0 != UInt8(ascii: "/") }
+        guard let first = name.first, first != UInt8(ascii: "!"), let text = String(validating: name, as: UTF8.self)
+        else { return nil }
+        return isEnd ? .end(text) : .start(text, isEmpty: tag.last == UInt8(ascii: "/"))
     }
 
-    /// Without the references of XML (section 4.6) and those to characters.
+    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
+
+    /// Without the references of XML (section 4.6) and those to characters; nil if there is another one.
     private static func decoded(_ text: ArraySlice<UInt8>) -> String? {
-        let parts = String(decoding: text, as: UTF8.self).split(separator: "&", omittingEmptySubsequences: false)
+        guard let text = String(validating: text, as: UTF8.self) else { return nil }
+        let parts = text.split(separator: "&", omittingEmptySubsequences: false)
         var decoded = String(parts.first ?? "")
         for part in parts.dropFirst() {
             guard let end = part.firstIndex(of: ";"), let character = character(named: part[..<end]) else { return nil }
@@ -130,4 +169,8 @@ private struct XMLReader {
             return UInt32(digits, radix: isHexadecimal ? 16 : 10).flatMap(Unicode.Scalar.init)
         }
     }
+}
+
+extension String {
+    fileprivate var isBlank: Bool { utf8.allSatisfy { $0 == 0x20 || (0x09...0x0D).contains($0) } }
 }

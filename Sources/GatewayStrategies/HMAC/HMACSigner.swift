@@ -121,16 +121,28 @@ struct HMACSigner: RequestSigner {
         needsForm = values.contains(where: \.isForm)
     }
 
-    func demand(of request: SignableRequest) -> SigningDemand {
-        guard request.body != .none else { return .head }
-        return needsBody || needsForm && request.hasForm ? .wholeBody : .head
+    func plan(for request: SignableRequest) -> Result<any SigningPlan, GatewayProblem> {
+        .success(Plan(self, request))
     }
 
-    func sign(
-        _ request: SignableRequest,
-        _ content: borrowing Span<UInt8>
-    ) -> Result<RequestSignature, GatewayProblem> {
-        sign(request, content, nonce: Hexadecimal.random(bytes: 16))
+    private final class Plan: SigningPlan {
+        private let signer: HMACSigner
+        private let request: SignableRequest
+
+        init(_ signer: HMACSigner, _ request: SignableRequest) {
+            self.signer = signer
+            self.request = request
+        }
+
+        var needsBody: Bool {
+            request.hasBody && (signer.needsBody || signer.needsForm && request.hasForm)
+        }
+
+        func sign(at time: UnixTime, _ content: borrowing Span<UInt8>) -> Result<RequestSignature, GatewayProblem> {
+            var request = request
+            request.time = time
+            return signer.sign(request, content, nonce: Hexadecimal.random(bytes: 16))
+        }
     }
 
     func sign(
@@ -138,10 +150,6 @@ struct HMACSigner: RequestSigner {
         _ content: borrowing Span<UInt8>,
         nonce: String
     ) -> Result<RequestSignature, GatewayProblem> {
-        if case .streamed = request.body, demand(of: request) != .head {
-            let detail = "The request cannot be signed, because its body was not collected."
-            return .failure(GatewayProblem(.internalError, detail))
-        }
         if needsForm, request.hasForm, CanonicalQuery.count(in: content) > CanonicalQuery.maximumOfForm {
             let detail =
                 "The signature covers the parameters of the form, and it has more than \(CanonicalQuery.maximumOfForm)."

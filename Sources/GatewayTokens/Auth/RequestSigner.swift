@@ -39,16 +39,10 @@ package protocol RequestSigner: SignerDescription {
     /// does not know. The client must be allowed to get them.
     func otherPaths(of request: SignableRequest) -> [[UInt8]?]
 
-    /// What it needs before the request can be sent. Called when the credential is available, before a connection is chosen.
-    func demand(of request: SignableRequest) -> SigningDemand
-
-    /// Signs a request that is about to be sent. Called again for every replay and for every new connection.
+    /// Reads a request once its credential is available, before a connection is chosen.
     ///
-    /// - Parameter content: The whole body if it is ``SignableRequest/Body/whole``; otherwise empty.
-    func sign(
-        _ request: SignableRequest,
-        _ content: borrowing Span<UInt8>
-    ) -> Result<RequestSignature, GatewayProblem>
+    /// - Returns: How each attempt to send it is signed; otherwise why it must not be signed.
+    func plan(for request: SignableRequest) -> Result<any SigningPlan, GatewayProblem>
 
     /// The statuses of the responses that ``verdict(on:isToHead:)`` judges. The gateway inspects the beginning of their body first, if they
     /// have one.
@@ -117,14 +111,19 @@ extension ChallengeSigner {
     package var usualFields: [String] { ["Authorization"] }
 }
 
-/// What a signer needs before a request can be sent.
-package enum SigningDemand: Hashable, Sendable {
-    /// Nothing but the head: the body may be forwarded while it arrives.
-    case head
-    /// The whole body, which is collected first, up to `limits.replay_body_bytes`.
-    case wholeBody
-    /// The request must not be signed.
-    case refused(GatewayProblem)
+/// How one request is signed. The request was read when this was made, so an attempt costs the signature alone.
+///
+/// A class: every request has a place for one, and few have one.
+package protocol SigningPlan: AnyObject, Sendable {
+    /// The signature covers the whole body, which is collected first, up to `limits.replay_body_bytes`.
+    var needsBody: Bool { get }
+
+    /// Signs the request as it is about to be sent: for the first time, for a replay, or on another connection.
+    ///
+    /// - Parameters:
+    ///   - time: The date of the signature.
+    ///   - content: The whole body if ``needsBody``; otherwise empty.
+    func sign(at time: UnixTime, _ content: borrowing Span<UInt8>) -> Result<RequestSignature, GatewayProblem>
 }
 
 /// A request as it will be sent to the upstream, for a ``RequestSigner``.
@@ -147,16 +146,6 @@ package struct SignableRequest: Sendable {
         package var text: String { String(decoding: value, as: UTF8.self) }
     }
 
-    package enum Body: Hashable, Sendable {
-        case none
-        /// It is passed to ``RequestSigner/sign(_:_:)``.
-        case whole
-        /// It is forwarded while it arrives.
-        ///
-        /// - Parameter length: nil if it is sent in chunks.
-        case streamed(length: Int?)
-    }
-
     package let method: String
     /// With the upstream's base path, byte for byte as it will be sent.
     package let path: [UInt8]
@@ -170,8 +159,8 @@ package struct SignableRequest: Sendable {
     package let fields: [Field]
     /// The fields that the route adds.
     package let added: [Injection.Field]
-    package let body: Body
-    package let time: UnixTime
+    package let hasBody: Bool
+    package var time: UnixTime
 
     package init(
         method: String,
@@ -181,7 +170,7 @@ package struct SignableRequest: Sendable {
         host: String,
         fields: [Field],
         added: [Injection.Field],
-        body: Body,
+        hasBody: Bool,
         time: UnixTime
     ) {
         self.method = method
@@ -191,7 +180,7 @@ package struct SignableRequest: Sendable {
         self.host = host
         self.fields = fields
         self.added = added
-        self.body = body
+        self.hasBody = hasBody
         self.time = time
     }
 

@@ -46,7 +46,10 @@ struct AWSErrorResponseTests {
         (400, json("com.amazon.coral.service#ExpiredTokenException")),
         (400, json("com.amazonaws.dynamodb.v20120810#UnrecognizedClientException")),
         (400, json("UnrecognizedClientException", key: "Message")), (401, "{\"code\":\"ExpiredTokenException\"}"),
-        (403, " \r\n" + s3("ExpiredToken")),
+        (403, " \r\n" + s3("ExpiredToken")), (403, "<Error><Code><![CDATA[ExpiredToken]]></Code></Error>"),
+        (403, "<ErrorResponse><Errors><Error><Code>ExpiredToken</Code></Error></Errors></ErrorResponse>"),
+        (400, "<Error><Code>ExpiredToken</Code><Message>cut"),
+        (400, ec2("RequestExpired").replacing("RequestExpired", with: "InvalidClientTokenId")),
     ])
     func rejectedKeys(_ status: Int, _ body: String) {
         #expect(verdict(status, body) == .keysRejected)
@@ -64,7 +67,11 @@ struct AWSErrorResponseTests {
     @Test(arguments: [
         (403, s3("AccessDenied")), (400, s3("NoSuchBucket")), (200, s3("ExpiredToken")), (404, s3("ExpiredToken")),
         (500, json("ExpiredTokenException")), (400, json("ValidationException", "ExpiredTokenException")),
-        (403, "<html><Code>ExpiredToken</Code></html>"), (403, "<?xml version"), (403, "ExpiredToken"), (403, ""),
+        (403, "<html><Code>ExpiredToken</Code></html>"),
+        (403, "<Error><Other><Code>ExpiredToken</Code></Other></Error>"),
+        (403, "<Error><Code>AccessDenied</Code><Code>ExpiredToken</Code></Error>"),
+        (403, "<!DOCTYPE a [<!ENTITY b \"ExpiredToken\">]><Error><Code>&b;</Code></Error>"),
+        (403, "<?xml version"), (403, "ExpiredToken"), (403, ""),
         (403, "<Error><Code>ExpiredToken"), (400, "{\"__type\":1}"), (400, "[]"), (400, "{"),
         (403, "<Error><Code>" + String(repeating: "x", count: 2000) + "</Code></Error>"),
     ])

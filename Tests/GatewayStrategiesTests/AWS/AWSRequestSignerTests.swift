@@ -26,7 +26,7 @@ struct AWSRequestSignerTests {
         isTLS: Bool = true,
         _ fields: [(String, String)] = [],
         dropped: [(String, String)] = [],
-        body: SignableRequest.Body = .none
+        hasBody: Bool = false
     ) -> SignableRequest {
         let parts = target.split(separator: "?", maxSplits: 1).map { Array($0.utf8) }
         return SignableRequest(
@@ -38,7 +38,7 @@ struct AWSRequestSignerTests {
             fields: fields.map { .init(name: $0.0, value: Array($0.1.utf8), isForwarded: true) }
                 + dropped.map { .init(name: $0.0, value: Array($0.1.utf8), isForwarded: false) },
             added: [],
-            body: body,
+            hasBody: hasBody,
             time: Self.time
         )
     }
@@ -46,7 +46,7 @@ struct AWSRequestSignerTests {
     private func signature(_ request: SignableRequest, by signer: any RequestSigner, _ body: String = "") throws
         -> RequestSignature
     {
-        try signer.sign(request, Array(body.utf8).span).get()
+        try signer.plan(for: request).get().sign(at: Self.time, Array(body.utf8).span).get()
     }
 
     private func value(_ name: String, _ signature: RequestSignature) -> String? {
@@ -59,7 +59,7 @@ struct AWSRequestSignerTests {
     }
 
     private func refusal(_ request: SignableRequest, _ signer: any RequestSigner) -> GatewayProblem? {
-        guard case .refused(let problem) = signer.demand(of: request) else { return nil }
+        guard case .failure(let problem) = signer.plan(for: request) else { return nil }
         return problem
     }
 
@@ -84,7 +84,22 @@ struct AWSRequestSignerTests {
         let names = "content-type;host;x-amz-content-sha256;x-amz-date;x-amz-meta-a;x-amz-security-token"
         #expect(authorization.hasPrefix("AWS4-HMAC-SHA256 Credential=\(scope), SignedHeaders=\(names), Signature="))
         #expect(signature.query == nil)
-        #expect(signer.ownedFields.contains("X-Amz-Content-SHA256"))
+        #expect(
+            signer.ownedFields == [
+                "Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-SHA256", "X-Amz-S3session-Token",
+                "X-Amz-Region-Set",
+            ]
+        )
+    }
+
+    /// The request is read once, and each attempt has the date at which it is made.
+    @Test func eachAttemptHasItsOwnDate() throws {
+        let plan = try signer().plan(for: request()).get()
+        let later = try plan.sign(at: Self.time + .seconds(60), [UInt8]().span).get()
+        #expect(value("X-Amz-Date", later) == "20260301T093100Z")
+        let first = try plan.sign(at: Self.time, [UInt8]().span).get()
+        #expect(try value("Authorization", first) == value("Authorization", signature(request(), by: signer())))
+        #expect(value("Authorization", first) != value("Authorization", later))
     }
 
     @Test func otherServicesGetNoHashUnlessTheClientSentOne() throws {
@@ -102,6 +117,9 @@ struct AWSRequestSignerTests {
         ("localhost:5000", ["eu-west-1", "sqs"], "eu-west-1/sqs"),
         ("sts.amazonaws.com", [], "us-east-1/sts"),
         ("sts.amazonaws.com", ["eu-west-1", "sts"], "eu-west-1/sts"),
+        ("own.s3-accelerate.amazonaws.com", ["eu-west-1", "s3"], "eu-west-1/s3"),
+        ("own-1234.s3-accesspoint.eu-west-1.amazonaws.com", [], "eu-west-1/s3"),
+        ("vpce-1a2b-3c.sqs.eu-west-1.vpce.amazonaws.com", [], "eu-west-1/sqs"),
         ("bedrock-runtime.us-west-2.amazonaws.com", ["us-west-2", "bedrock"], "us-west-2/bedrock"),
     ])
     func scopesOfHostsAndClients(_ host: String, _ scope: [String], _ expected: String) throws {
@@ -160,8 +178,14 @@ struct AWSRequestSignerTests {
         ("s3.amazonaws.com", "s3/a", "/s3/a"), ("own.s3.eu-central-1.amazonaws.com", "own/a/b", "/a/b"),
         ("own.part.s3.dualstack.eu-central-1.amazonaws.com:443", "/own.part/a", "/a"),
         ("own.s3-eu-west-1.amazonaws.com", "own/a", "/a"), ("own.s3.amazonaws.com", "other/a", nil),
+        ("bucket.vpce-1a2b-3c.s3.eu-west-1.vpce.amazonaws.com", "other/a", "/other/a"),
+        ("own.bucket.vpce-1a2b-3c.s3.eu-west-1.vpce.amazonaws.com", "own/a", "/a"),
+        ("own.bucket.vpce-1a2b-3c.s3.eu-west-1.vpce.amazonaws.com", "other/a", nil),
+        ("bucket.s3.eu-west-1.amazonaws.com", "other/a", nil),
         ("own.s3.amazonaws.com", "ow/n/a", nil), ("s3.amazonaws.com", "other%2Fa", nil), ("localhost", "", nil),
         ("localhost", "arn:aws:s3:eu-central-1:1:accesspoint/own/object/a", nil),
+        ("localhost", "%61rn:aws:s3:eu-central-1:1:accesspoint/own/object/a", nil),
+        ("localhost", "%2FARN%3Aaws:s3:eu-central-1:1:accesspoint/own/object/a", nil),
     ])
     func whatACopyReads(_ host: String, _ source: String, _ path: String?) throws {
         let signer = try signer()
@@ -171,6 +195,21 @@ struct AWSRequestSignerTests {
         #expect(signer.otherPaths(of: request("PUT", host: host)).isEmpty)
     }
 
+    @Test(arguments: [
+        ("own/a", true), ("/own/a?versionId=1", true), ("other/a", false), ("own%2Fa", false), ("%6Fwn/a", false),
+        ("own.part/a", false), ("arn:aws:s3:eu-central-1:1:accesspoint/own/object/a", false),
+    ])
+    func aHostWithABucketLeadsToNoOther(_ source: String, _ isAllowed: Bool) throws {
+        for host in ["own.s3.eu-central-1.amazonaws.com", "own.s3.amazonaws.com", "own.s3-accelerate.amazonaws.com"] {
+            for name in ["x-amz-copy-source", "x_amz_copy_source"] {
+                let problem = refusal(request("PUT", "/a", host: host, [(name, source)]), try signer())
+                #expect(problem?.kind == (isAllowed ? nil : .routeForbidden), "\(host) \(name)")
+            }
+        }
+        // Its path names the bucket, and rules for paths limit it.
+        #expect(refusal(request("PUT", "/bucket/a", [("x-amz-copy-source", source)]), try signer()) == nil)
+    }
+
     // MARK: Bodies
 
     @Test func aDeclaredHashIsSignedWhileTheBodyArrives() throws {
@@ -178,10 +217,10 @@ struct AWSRequestSignerTests {
             "PUT",
             isTLS: false,
             dropped: [("x-amz-content-sha256", Self.hash)],
-            body: .streamed(length: 13)
+            hasBody: true
         )
         let signer = try signer()
-        #expect(signer.demand(of: upload) == .head)
+        #expect(try !signer.plan(for: upload).get().needsBody)
         #expect(value("X-Amz-Content-SHA256", try signature(upload, by: signer)) == Self.hash)
     }
 
@@ -189,14 +228,14 @@ struct AWSRequestSignerTests {
     func whatIsNotSignedGoesOverTLSOnly(_ word: String) throws {
         let signer = try signer(["region": "eu-central-1", "service": "s3"])
         let fields = [("x-amz-content-sha256", word)]
-        let overTLS = request("PUT", dropped: fields, body: .streamed(length: nil))
+        let overTLS = request("PUT", dropped: fields, hasBody: true)
         #expect(value("X-Amz-Content-SHA256", try signature(overTLS, by: signer)) == word)
         let inClear = request(
             "PUT",
             host: "localhost:5000",
             isTLS: false,
             dropped: fields,
-            body: .streamed(length: nil)
+            hasBody: true
         )
         #expect(refusal(inClear, signer)?.kind == .requestRefused)
     }
@@ -209,8 +248,8 @@ struct AWSRequestSignerTests {
         let signer = try signer(["region": "eu-central-1", "service": "s3"])
         let fields = [("x-amz-decoded-content-length", "0"), ("x-amz-trailer", "x-amz-checksum-crc32")]
         let dropped = [("x-amz-content-sha256", word)]
-        let upload = request("PUT", isTLS: isTLS, fields, dropped: dropped, body: .streamed(length: nil))
-        #expect(signer.demand(of: upload) == .head)
+        let upload = request("PUT", isTLS: isTLS, fields, dropped: dropped, hasBody: true)
+        #expect(try !signer.plan(for: upload).get().needsBody)
         let signature = try signature(upload, by: signer)
         #expect(value("X-Amz-Content-SHA256", signature) == word)
         #expect(value("Authorization", signature)?.contains(";x-amz-decoded-content-length;") == true)
@@ -224,7 +263,7 @@ struct AWSRequestSignerTests {
     }
 
     @Test func otherBodiesAreForwardedAsTheyAre() throws {
-        let upload = request("PUT", dropped: [("x-amz-content-sha256", Self.hash)], body: .streamed(length: 1))
+        let upload = request("PUT", dropped: [("x-amz-content-sha256", Self.hash)], hasBody: true)
         #expect(try signature(upload, by: signer()).body == nil)
     }
 
@@ -232,7 +271,7 @@ struct AWSRequestSignerTests {
     func chunksNeedTheLengthOfTheirData(_ lengths: [String]) throws {
         let fields = lengths.map { ("x-amz-decoded-content-length", $0) }
         let dropped = [("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")]
-        let upload = request("PUT", "/bucket/key", fields, dropped: dropped, body: .streamed(length: 100))
+        let upload = request("PUT", "/bucket/key", fields, dropped: dropped, hasBody: true)
         let problem = refusal(upload, try signer())
         #expect(problem?.kind == .requestRefused)
         #expect(problem?.detail.contains("x-amz-decoded-content-length") == true)
@@ -246,20 +285,20 @@ struct AWSRequestSignerTests {
 
     @Test(arguments: ["STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-EVENTS", "x", ""])
     func otherPayloadsAreRefused(_ word: String) throws {
-        let upload = request("PUT", dropped: [("x-amz-content-sha256", word)], body: .streamed(length: 1))
+        let upload = request("PUT", dropped: [("x-amz-content-sha256", word)], hasBody: true)
         #expect(refusal(upload, try signer())?.kind == .requestRefused)
     }
 
     @Test func aBodyWithoutAHash() throws {
         let signer = try signer()
-        let toS3 = request("PUT", body: .streamed(length: nil))
-        #expect(signer.demand(of: toS3) == .head)
+        let toS3 = request("PUT", hasBody: true)
+        #expect(try !signer.plan(for: toS3).get().needsBody)
         #expect(value("X-Amz-Content-SHA256", try signature(toS3, by: signer)) == "UNSIGNED-PAYLOAD")
-        #expect(signer.demand(of: request("PUT", isTLS: false, body: .streamed(length: 3))) == .wholeBody)
+        #expect(try signer.plan(for: request("PUT", isTLS: false, hasBody: true)).get().needsBody)
         let host = "dynamodb.eu-central-1.amazonaws.com"
-        #expect(signer.demand(of: request("POST", "/", host: host, body: .streamed(length: 3))) == .wholeBody)
-        #expect(signer.demand(of: request("POST", "/", host: host, body: .whole)) == .head)
-        let whole = request("POST", "/", host: host, body: .whole)
+        #expect(try !signer.plan(for: request("POST", "/", host: host)).get().needsBody)
+        let whole = request("POST", "/", host: host, hasBody: true)
+        #expect(try signer.plan(for: whole).get().needsBody)
         #expect(
             try value("Authorization", signature(whole, by: signer, "one"))
                 != value("Authorization", signature(whole, by: signer, "two"))
@@ -315,6 +354,54 @@ struct AWSRequestSignerTests {
             )
         }
         #expect(try signature(request("GET", "/bucket/key?versionId=1"), by: signer).query == nil)
+    }
+
+    /// Beside a signature in fields, a service might take them for a second one.
+    @Test(arguments: [
+        "X-Amz-Date=20200101T000000Z", "x-amz-expires=604800", "X-Amz-SignedHeaders=host;x-amz-security-token",
+        "X%2DAmz%2DContent-Sha256=UNSIGNED-PAYLOAD", "X-Amz-Region-Set=*", "X-Amz-S3session-Token=t",
+        "X-AMZ-SECURITY-TOKEN=a&X-Amz-Security-Token=b",
+    ])
+    func noParameterOfASignatureIsForwarded(_ parameters: String) throws {
+        let signer = try signer()
+        for client in [[], asked("eu-central-1", "s3")] {
+            let sent = request("GET", "/bucket/key?a=1&\(parameters)&b=a+b;c", dropped: client)
+            let signature = try signature(sent, by: signer)
+            #expect(signature.query == Array("a=1&b=a+b;c".utf8))
+            let plain = try self.signature(request("GET", "/bucket/key?a=1&b=a%20b%3Bc"), by: signer)
+            #expect(value("Authorization", signature) == value("Authorization", plain))
+            #expect(value("X-Amz-Date", signature) == "20260301T093000Z")
+        }
+    }
+
+    @Test(arguments: [
+        "X-Amz-Credential=a%2F20260301%2Feu-central-1%2Fs3%2Faws4_request", "X-Amz-Algorithm=AWS4-HMAC-SHA256",
+        "X-Amz-Signature=00", "x-amz-signature",
+    ])
+    func aPartOfAPresignedURLIsRefused(_ parameters: String) throws {
+        #expect(refusal(request("GET", "/bucket/key?\(parameters)"), try signer())?.kind == .requestRefused)
+    }
+
+    @Test func signaturesInQueryAndFieldsAreRefused() throws {
+        let query = presigned("20260301T092900Z", "300").query.map { String(decoding: $0, as: UTF8.self) } ?? ""
+        let both = request("GET", "/bucket/key?\(query)", dropped: asked("eu-central-1", "s3"))
+        #expect(refusal(both, try signer())?.kind == .requestRefused)
+    }
+
+    @Test(arguments: [
+        ("a=1;X-Amz-Security-Token=t", false), ("a;x%2Damz-date=20200101T000000Z;b", false),
+        (";X-Amz-Expires=1", false), ("a=1;b=2", true),
+        ("response-content-disposition=attachment;filename=X-Amz-Date", true),
+    ])
+    func aSemicolonHidesNoParameterOfASignature(_ query: String, _ isTaken: Bool) throws {
+        let problem = refusal(request("GET", "/bucket/key?\(query)"), try signer())
+        #expect(problem?.kind == (isTaken ? nil : .requestRefused))
+    }
+
+    @Test func aPresignedURLForAnotherPlaceIsRefused() throws {
+        let url = presigned("20260301T092900Z", "300")
+        #expect(refusal(url, try signer(["region": "us-east-1"]))?.kind == .routeForbidden)
+        #expect(refusal(url, try signer(["service": ["sqs", "sts"]]))?.kind == .routeForbidden)
     }
 
     @Test func presignedURLsOfVersion2AreRefused() throws {

@@ -180,6 +180,23 @@ struct ChunkSignerTests {
         #expect(problem?.detail.contains("at most 1048576 bytes") == true)
     }
 
+    /// Each chunk costs a signature, however short it is.
+    @Test func onlyTheLastChunkMayBeShort() throws {
+        let short = ChunkSigner.minimumChunk - 1
+        #expect(try problem(body([ChunkSigner.minimumChunk, 1]) + [0x0D, 0x0A], length: short + 2) == nil)
+        #expect(try problem(body([1]) + [0x0D, 0x0A], length: 1) == nil)
+        for sizes in [[1, 1], [short, ChunkSigner.minimumChunk], [65_536, short, 1]] {
+            let problem = try problem(body(sizes) + [0x0D, 0x0A], length: sizes.reduce(0, +))
+            #expect(problem?.kind == .requestRefused, "\(sizes)")
+            #expect(problem?.detail.contains("at least 8192 bytes") == true, "\(sizes)")
+        }
+    }
+
+    @Test func aShortChunkIsRefusedBeforeItsData() throws {
+        var signer = try signer(.plain, length: 1 << 20)
+        #expect(throws: GatewayProblem.self) { try feed(&signer, Array("1fff;".utf8)) }
+    }
+
     @Test func trailersHaveALimit() throws {
         let long = body([]) + [UInt8](repeating: 0x61, count: ChunkSigner.maximumTrailers)
         for more in [0, 1] {
@@ -230,9 +247,9 @@ struct ChunkSignerTests {
         }
     }
 
-    @Test(arguments: [(4, "more"), (6, "less"), (9, "less")])
+    @Test(arguments: [(8193, "more"), (8195, "less"), (20_000, "less")])
     func theLengthMustBeTheDeclaredOne(_ length: Int, _ word: String) throws {
-        let problem = try problem(body([3, 2]) + [0x0D, 0x0A], length: length)
+        let problem = try problem(body([8192, 2]) + [0x0D, 0x0A], length: length)
         #expect(problem?.kind == .requestRefused)
         #expect(
             problem?.detail.contains("\(word) data than x-amz-decoded-content-length says (\(length) bytes)") == true

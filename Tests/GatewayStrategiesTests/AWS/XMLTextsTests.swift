@@ -27,10 +27,26 @@ struct XMLTextsTests {
     }
 
     @Test(arguments: [
+        ("<![CDATA[x]]>", "x"), ("a<![CDATA[<B>&amp;]]>&lt;b", "a<B>&amp;<b"), ("<![CDATA[]]]]><![CDATA[>]]>", "]]>"),
+        ("a<!-- <B> -->b<?c d?>e", "abe"), ("<![CDATA[]]>", ""), (" a ", " a "),
+    ])
+    func textMayHaveSeveralParts(_ inner: String, _ text: String) throws {
+        #expect(try #require(texts("<A>\(inner)</A>"))["A"] == text)
+    }
+
+    @Test func anElementThatIsRepeatedHasNoText() throws {
+        let found = try #require(texts("<A><B>1</B><C>2</C><B>3</B></A>"))
+        #expect(found["A/B"] == nil && found["A/C"] == "2")
+        #expect(found.first("A/B") == "1" && found.first("A/C") == "2" && found.first("A/D") == nil)
+    }
+
+    @Test(arguments: [
         "", " ", "text", "<A>", "<A></B>", "<A></A></A>", "<A/><B/>", "<A/>text", "text<A/>", "<A>text<B/></A>", "<>",
-        "</>",
-        "<A b='", "<A", "<!DOCTYPE A><A/>", "<A><![CDATA[x]]></A>", "<A>&other;</A>", "<A>&#xD800;</A>", "<A>&amp</A>",
-        "<A><B>1</B><B>2</B></A>", "<!-- <A/>", "<?xml <A/>", "{\"Error\": 1}",
+        "</>", "<A><B/>text</A>", "<A><B/><![CDATA[x]]></A>", "<![CDATA[x]]><A/>",
+        "<A b='", "<A", "<!DOCTYPE A><A/>", "<!DOCTYPE A [<!ENTITY b \"c\">]><A>&b;</A>", "<A>&other;</A>",
+        "<A>&#xD800;</A>", "<A>&#x110000;</A>", "<A>&#;</A>", "<A>&amp</A>", "<A>&</A>",
+        "<A><![CDATA[x</A>", "<A><![CDATA[x]]</A>", "<A><!ELEMENT b></A>", "<A></ A>", "< A></A>",
+        "<!-- <A/>", "<?xml <A/>", "{\"Error\": 1}",
     ])
     func whatIsAnythingElseIsRefused(_ document: String) { #expect(texts(document) == nil) }
 
@@ -49,4 +65,32 @@ struct XMLTextsTests {
     }
 
     @Test func invalidUTF8IsRefused() { #expect(XMLTexts(Array("<A>".utf8) + [0xFF] + Array("</A>".utf8)) == nil) }
+
+    // MARK: Beginnings
+
+    @Test(arguments: [
+        "", "</Error>", "<Message>", "<Message>cut", "<Message>&am", "<", "<!", "<![CDATA[", "<!DOCTYPE", "</Other>",
+        "<Message>a & b</Message></Error>",
+    ])
+    func whatIsReadOfABeginning(_ rest: String) {
+        let found = XMLTexts(beginning: Array("<?xml version=\"1.0\"?><Error><Code>Expired</Code>\(rest)".utf8))
+        #expect(found["Error/Code"] == "Expired")
+        #expect(found["Error/Message"] == nil)
+    }
+
+    @Test func aTextIsReadOnlyToItsEnd() {
+        for part in ["<Error><Code>Expired", "<Error><Code>Expired</Co", "<Error><Code>Expired<"] {
+            #expect(XMLTexts(beginning: Array(part.utf8)).first("Error/Code") == nil, "\(part)")
+        }
+    }
+
+    @Test func aBeginningHasTheSameLimits() {
+        let blanks = String(repeating: " ", count: XMLTexts.limitBytes)
+        #expect(XMLTexts(beginning: Array("<A><B>1</B>\(blanks)<C>2</C></A>".utf8)).first("A/C") == nil)
+        let deep = String(repeating: "<A>", count: XMLTexts.maximumDepth) + "<A>x</A>"
+        let place = Array(repeating: "A", count: XMLTexts.maximumDepth + 1).joined(separator: "/")
+        #expect(XMLTexts(beginning: Array(deep.utf8)).first(place) == nil)
+        let wide = "<A>" + String(repeating: "<B/>", count: XMLTexts.maximumElements) + "<C>x</C>"
+        #expect(XMLTexts(beginning: Array(wide.utf8)).first("A/C") == nil)
+    }
 }

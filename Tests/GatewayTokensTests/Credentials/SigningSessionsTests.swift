@@ -63,7 +63,7 @@ struct SigningSessionsTests {
                 host: "a",
                 fields: [],
                 added: [],
-                body: .none,
+                hasBody: false,
                 time: UnixTime(seconds: 0)
             )
             return slot.sign(request).fields.first?.value.withValue { $0 }

@@ -22,10 +22,11 @@ struct SigningKeysTests {
             host: "api.example.com",
             fields: [],
             added: [],
-            body: .none,
+            hasBody: false,
             time: UnixTime(seconds: 0)
         )
-        return try signer.sign(request, [UInt8]().span).get().fields.first?.value.withValue { $0 }
+        let plan = try signer.plan(for: request).get()
+        return try plan.sign(at: request.time, [UInt8]().span).get().fields.first?.value.withValue { $0 }
     }
 
     @Test func theSignerHasTheTokenOfItsGeneration() async throws {
@@ -78,17 +79,17 @@ private struct KeysGrant: TokenGrant {
 }
 
 /// Its signature is the token itself.
-private struct TokenSigner: RequestSigner {
-    let token: Secret
+private final class TokenSigner: RequestSigner, SigningPlan {
+    private let token: Secret
     let ownedFields = ["X-Signature"]
+    let needsBody = false
     var identity: GrantIdentity { .sample() }
 
-    func demand(of request: SignableRequest) -> SigningDemand { .head }
+    init(token: Secret) { self.token = token }
 
-    func sign(
-        _ request: SignableRequest,
-        _ content: borrowing Span<UInt8>
-    ) -> Result<RequestSignature, GatewayProblem> {
+    func plan(for request: SignableRequest) -> Result<any SigningPlan, GatewayProblem> { .success(self) }
+
+    func sign(at time: UnixTime, _ content: borrowing Span<UInt8>) -> Result<RequestSignature, GatewayProblem> {
         .success(RequestSignature(fields: [Injection.Field(name: "X-Signature", value: token)]))
     }
 }
