@@ -78,6 +78,40 @@ struct AuthorizationCodeTests {
         #expect(refusal(flow.read(.pasted("c"), of: attempt, at: now)) == "address_needed")
     }
 
+    @Test func aPersonMayAskForMoreScopesAndRenewalsKeepThem() throws {
+        let plain = try flow(Self.whole)
+        #expect(plain.requestedScopes == ["read", "offline"])
+        let login = plain.asking(alsoFor: ["write", "read"])
+        let query = try LoginParameters(
+            login.page(of: attempt()),
+            expecting: "https://id.example.com/authorize?tenant=1"
+        )
+        #expect(query["scope"] == "read offline write")
+        let answer = TokenReply(200, #"{"access_token":"a","refresh_token":"r"}"#)
+        let token = try login.interpret(answer, at: now).get()
+        #expect(token.addedScopes == ["write"])
+        #expect(try plain.interpret(answer, at: now).get().addedScopes == [])
+        let alone = TokenReply(200, #"{"refresh_token":"r"}"#)
+        #expect(try login.interpret(alone, at: now).get().addedScopes == ["write"])
+        let grant = try grant("oauth2_authorization_code", Self.whole)
+        let renewed = try grant.interpret(answer, holding: token, at: now).get()
+        #expect(renewed.addedScopes == ["write"])
+        // RFC 6749 section 6: without the parameter, a refresh token brings what it was issued for.
+        guard case .request(let request) = grant.firstStep(holding: token) else {
+            Issue.record("nothing is asked")
+            return
+        }
+        #expect(!request.wire.contains("scope="))
+    }
+
+    @Test func aScopeIsNotHiddenFromWhatServersSay() {
+        var token = held
+        token.addedScopes = ["write"]
+        token.extras["device"] = Secret("d-1")
+        let secrets = GrantAttempt.sample(holding: token, at: now).secrets
+        #expect(secrets.contains(Secret("d-1")) && !secrets.contains(Secret("write")))
+    }
+
     // MARK: The answer
 
     @Test func theCodeIsExchangedWithTheVerifierAndTheSameRedirect() throws {

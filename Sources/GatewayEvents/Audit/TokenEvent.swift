@@ -29,6 +29,8 @@ package struct TokenEvent: Hashable, Sendable {
         case downscoped
         case adopted
         case loginRequired = "login_required"
+        /// An upstream misses a scope in the token, which a login would have to ask for.
+        case scopeMissing = "scope_missing"
         case loginStarted = "login_started"
         case loginCompleted = "login_completed"
         case loginFailed = "login_failed"

@@ -101,7 +101,21 @@ struct TokenAnswers: Sendable {
     ///
     /// The code is spent. If the answer brings a refresh token and no access token that can be used, the result is the refresh
     /// token alone: it is the login.
-    func exchange(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
+    ///
+    /// - Parameter addedScopes: See ``TokenSet/addedScopes``.
+    func exchange(
+        _ reply: TokenReply,
+        at now: Moment,
+        addedScopes: [String] = []
+    ) -> Result<TokenSet, TokenFailure> {
+        login(reply, at: now).map { token in
+            var token = token
+            token.addedScopes = addedScopes
+            return token
+        }
+    }
+
+    private func login(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
         let result = read(errors.read(reply, at: now, rotatesRefreshToken: true), at: now, holding: nil)
         if case .failure = result, let refreshToken = nextRefreshToken(reply) {
             var token = TokenSet(
@@ -158,6 +172,7 @@ struct TokenAnswers: Sendable {
     ) -> Result<TokenSet, TokenFailure> {
         answer.map { answer in
             var fresh = answer.tokenSet(at: now)
+            fresh.addedScopes = token?.addedScopes ?? []
             guard let refreshToken = answer.refreshToken else {
                 fresh.refreshToken = token?.refreshToken
                 fresh.refreshTokenExpiresAt = token?.refreshTokenExpiresAt

@@ -14,6 +14,8 @@ struct LoginCommand: AsyncParsableCommand {
               authgateway login box            open a browser, wait for it to come back
               authgateway login box --manual   over SSH: paste the address of the last page
               authgateway login box --device   type a short code on a page, on any device
+              authgateway login mcp --scope files:write
+                                               ask for one more scope; later logins do, too
 
             Goes through the running gateway; without one the token is put into the token
             store. What is pasted is read from standard input and is not shown. Exit code
@@ -32,6 +34,12 @@ struct LoginCommand: AsyncParsableCommand {
 
     @Flag(help: "Only print the address.")
     var noBrowser = false
+
+    @Option(
+        name: .customLong("scope"),
+        help: "Also ask for this scope, now and with later logins until a logout; may be repeated."
+    )
+    var scopes: [String] = []
 
     @Option(
         help: ArgumentHelp(
@@ -75,7 +83,7 @@ struct LoginCommand: AsyncParsableCommand {
     }
 
     private func order() throws(CommandFailure) -> LoginOrder {
-        var order = LoginOrder(credential: name, way: device ? .device : manual ? .paste : .browser)
+        var order = LoginOrder(credential: name, way: device ? .device : manual ? .paste : .browser, scopes: scopes)
         // The authority says how long its code is valid.
         if device { order.timeout = LoginOrder.timeouts.upperBound }
         guard let timeout else { return order }
