@@ -41,9 +41,11 @@ struct MCPServerOptions: ParsableArguments {
     @Flag(name: .customLong("no-login"), help: "With mcp: only write the configuration.")
     var skipsLogin = false
 
-    var isGiven: Bool { [clientID, redirectURI, issuer, entryName].contains { $0 != nil } || skipsLogin }
+    var isGiven: Bool { entryName != nil || isAboutLogin }
+    var isAboutLogin: Bool { [clientID, redirectURI, issuer].contains { $0 != nil } || skipsLogin }
 
-    static let names = "--client-id, --redirect-uri, --issuer, --name, --no-login"
+    static let loginNames = "--client-id, --redirect-uri, --issuer, --no-login"
+    static let names = "--name, \(loginNames)"
 }
 
 /// `authgateway add mcp URL`: finds the authorization server, writes credential and route, and logs in.
@@ -61,12 +63,15 @@ struct MCPServerAddition: Sendable {
     private let typedClient: LoginClient?
     private let name: String
 
-    init(_ command: AddCommand, _ path: String) throws(CommandFailure) {
+    /// - Parameters:
+    ///   - url: What a person typed, or what a preset says.
+    ///   - name: The name of the credential and the route; nil makes one of the URL.
+    init(_ command: AddCommand, _ path: String, url: String?, name standard: String? = nil) throws(CommandFailure) {
         self.path = path
         options = command.server
         secretSources = command.service
         (isConfirmed, isDryRun) = (command.yes.isGiven, command.isDryRun)
-        guard let text = command.service.name else {
+        guard let text = url else {
             let example = "authgateway add mcp https://mcp.example.com/mcp"
             throw CommandFailure(.usage, "say which server: \(example)")
         }
@@ -89,7 +94,7 @@ struct MCPServerAddition: Sendable {
                 "--secret and --redirect-uri belong to a client that you name with --client-id"
             )
         }
-        name = options.entryName ?? "\(ImportedName.made(fromURL: text))-mcp"
+        name = options.entryName ?? standard ?? "\(ImportedName.made(fromURL: text))-mcp"
         guard ConfigName.isValid(name) else { throw CommandFailure(.usage, ConfigName.rule) }
     }
 
