@@ -1,4 +1,4 @@
-import GatewayHTTP
+package import GatewayHTTP
 
 /// A service that is known by name: its hosts, how it authenticates, and what secret to bring.
 ///

@@ -247,7 +247,8 @@ extension TokenEvent.Name {
         case .injected, .replayed, .withheld, .clientDenied, .requestFailed:
             .traffic
         case .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .rejected,
-            .expired, .downscoped, .adopted, .loginRequired, .expiringSoon, .vended, .handedOut, .storeFailed:
+            .expired, .downscoped, .adopted, .loginRequired, .scopeMissing, .expiringSoon, .vended, .handedOut,
+            .storeFailed:
             .token
         case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .imported, .revoked,
             .revocationFailed,

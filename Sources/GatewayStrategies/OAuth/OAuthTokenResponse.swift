@@ -96,6 +96,8 @@ struct TokenAnswers: Sendable {
     let errors: OAuthErrors
     /// How long a refresh token lives when the authorization server does not say.
     var refreshLifetime: Duration?
+    /// Whether the client was registered by this program (`registration_url`), so that a login can register it again.
+    var isRegistered = false
 
     /// The answer to the code.
     ///
@@ -154,8 +156,10 @@ struct TokenAnswers: Sendable {
         let answer = errors.read(reply, in: &attempt, rotatesRefreshToken: true, isRefresh: true)
         if case .success(let token) = answer { attempt.isRefreshTokenSpent = token.hasUnusableRefreshToken }
         let mayEndLogin = RefreshError(reply)?.mayEndLogin(in: attempt) == true
-        return read(answer, at: attempt.now, holding: token)
-            .mapError { mayEndLogin ? errors.orLogin($0, reply) : $0 }
+        return read(answer, at: attempt.now, holding: token).mapError { failure in
+            if isRegistered, let lost = errors.lostRegistration(failure) { return lost }
+            return mayEndLogin ? errors.orLogin(failure, reply) : failure
+        }
     }
 
     /// What the refresh token was spent for, also when the access token beside it cannot be used. An error may name the

@@ -41,6 +41,9 @@ struct LoginCommand: AsyncParsableCommand {
     )
     var scopes: [String] = []
 
+    @Flag(help: "Register the client again first (RFC 7591); the credential needs registration_url.")
+    var register = false
+
     @Option(
         help: ArgumentHelp(
             "How long to wait, such as 5m (the default; for --device as long as the code is valid).",
@@ -68,11 +71,47 @@ struct LoginCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) { Console.write(try Self.text(of: try await logIn())) }
 
+    /// Registers the client again, at most once, where its registration is lost.
+    ///
     /// - Returns: How the login ended.
     func logIn() async throws(CommandFailure) -> LoginProgress {
         let path = try config.runningPath()
         let order = try order()
         let client = try OperatorSettings(running: path).client
+        // The file of another machine's gateway is not here.
+        let registration = client.isNamed ? nil : ClientRegistration(of: name, in: path)
+        guard let registration else {
+            guard !register else {
+                let fault = "\(LogText.clean(name)) has no registration_url that can be used here"
+                throw CommandFailure(.usage, "--register: \(fault)")
+            }
+            return try await logIn(order, client, path)
+        }
+        let isLost = await isClientLost(client)
+        if register || isLost {
+            try await registration.repeat()
+            return try await logIn(order, client, path)
+        }
+        let progress = try await logIn(order, client, path)
+        guard progress.token == nil, let code = progress.code, RefreshError.clientAuthenticationCodes.contains(code)
+        else { return progress }
+        Console.writeError("The authorization server no longer knows the client (\(code)); registering it again.\n")
+        try await registration.repeat()
+        return try await logIn(order, client, path)
+    }
+
+    /// Whether the last renewal has failed because of the client: the login page of the authorization server would only show an error.
+    private func isClientLost(_ client: AdminClient) async -> Bool {
+        let tokens = try? await client.ask(AdminAPI.operations.tokens)
+        guard let token = tokens?.first(where: { $0.credential == name }), token.failing != nil else { return false }
+        return token.authorityError?.code.map(RefreshError.clientAuthenticationCodes.contains) ?? false
+    }
+
+    private func logIn(
+        _ order: LoginOrder,
+        _ client: AdminClient,
+        _ path: String
+    ) async throws(CommandFailure) -> LoginProgress {
         let (driver, invitation) = try await Self.begin(order, client, path)
         let outcome = await Self.catching { () async throws(CommandFailure) in
             show(invitation)

@@ -148,6 +148,12 @@ package enum ClientMethod: String, CaseIterable, Sendable {
         case .basic: "basic"
         }
     }
+
+    /// - Parameter key: The value of `client_auth`.
+    init?(key: String) {
+        guard let method = Self.allCases.first(where: { $0.key == key }) else { return nil }
+        self = method
+    }
 }
 
 /// A client as an authorization server knows it.

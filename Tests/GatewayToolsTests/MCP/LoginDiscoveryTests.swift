@@ -224,7 +224,12 @@ struct LoginDiscoveryTests {
         let discovery = try discovery(endpoint)
         let found = try await discovery.findings(of: try AuthorityURL(Self.server))
         let url = try #require(found.server.registrationURL)
-        let client = try await discovery.register(at: url, for: found, redirectingTo: "http://127.0.0.1:61234/callback")
+        let client = try await discovery.register(
+            at: url,
+            as: found.server.methods.first ?? .none,
+            scopes: found.scopes,
+            redirectingTo: "http://127.0.0.1:61234/callback"
+        )
         return (client, try #require(endpoint.requests.last))
     }
 
