@@ -104,6 +104,19 @@ struct AuthorizationCodeTests {
         #expect(!request.wire.contains("scope="))
     }
 
+    @Test func aLostRegistrationAsksForALogin() throws {
+        let lost = TokenReply(401, #"{"error":"invalid_client"}"#)
+        func failure(_ more: [(String, FixtureNode)]) throws -> TokenFailure? {
+            let grant = try grant("oauth2_authorization_code", .mapping(Self.wholeEntries + more))
+            guard case .failure(let failure) = grant.interpret(lost, holding: held, at: now) else { return nil }
+            return failure
+        }
+        let registered = try failure([("registration_url", "https://id.example.com/register")])
+        #expect(registered?.class == .loginLikely && registered?.problem.cause?.code == "invalid_client")
+        #expect(registered?.problem.detail.contains("registration may be lost") == true)
+        #expect(try failure([])?.class == .terminal)
+    }
+
     @Test func aScopeIsNotHiddenFromWhatServersSay() {
         var token = held
         token.addedScopes = ["write"]

@@ -89,14 +89,14 @@ struct LoginCommand: AsyncParsableCommand {
         }
         let isLost = await isClientLost(client)
         if register || isLost {
-            try await registration.repeat()
+            try await registration.repeat(askingAlsoFor: scopes)
             return try await logIn(order, client, path)
         }
         let progress = try await logIn(order, client, path)
         guard progress.token == nil, let code = progress.code, RefreshError.clientAuthenticationCodes.contains(code)
         else { return progress }
         Console.writeError("The authorization server no longer knows the client (\(code)); registering it again.\n")
-        try await registration.repeat()
+        try await registration.repeat(askingAlsoFor: scopes)
         return try await logIn(order, client, path)
     }
 

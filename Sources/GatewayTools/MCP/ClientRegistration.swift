@@ -44,7 +44,10 @@ struct ClientRegistration: Sendable {
     }
 
     /// Registers the client again, writes the new one into the configuration, and has a running gateway read it.
-    func `repeat`() async throws(CommandFailure) {
+    ///
+    /// - Parameter added: What the login asks for besides the scopes of the configuration. Some servers refuse scopes that a client has
+    ///   not registered.
+    func `repeat`(askingAlsoFor added: [String]) async throws(CommandFailure) {
         let discovery = LoginDiscovery(
             OutgoingHTTP(version: GatewayVersion.current),
             DiscoveryRule(typed: [url]),
@@ -54,7 +57,9 @@ struct ClientRegistration: Sendable {
         )
         let client: LoginClient
         do throws(UnusableInput) {
-            client = try await discovery.register(at: url, as: method, scopes: scopes, redirectingTo: redirect)
+            // Without a scope, the server registers those that it allows.
+            let wanted = scopes.isEmpty ? [] : scopes.addingNew(added)
+            client = try await discovery.register(at: url, as: method, scopes: wanted, redirectingTo: redirect)
         } catch {
             throw CommandFailure(.failed, LogText.clean(error.message))
         }
