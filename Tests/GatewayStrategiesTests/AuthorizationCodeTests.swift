@@ -117,14 +117,6 @@ struct AuthorizationCodeTests {
         #expect(try failure([])?.class == .terminal)
     }
 
-    @Test func aScopeIsNotHiddenFromWhatServersSay() {
-        var token = held
-        token.addedScopes = ["write"]
-        token.extras["device"] = Secret("d-1")
-        let secrets = GrantAttempt.sample(holding: token, at: now).secrets
-        #expect(secrets.contains(Secret("d-1")) && !secrets.contains(Secret("write")))
-    }
-
     // MARK: The answer
 
     @Test func theCodeIsExchangedWithTheVerifierAndTheSameRedirect() throws {

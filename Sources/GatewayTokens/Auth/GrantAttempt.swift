@@ -51,7 +51,7 @@ package struct GrantAttempt: Sendable {
     /// What no answer may repeat to anybody.
     package var secrets: [Secret] {
         let tokens = [held?.access, held?.refreshToken, parentToken].compactMap(\.self)
-        return tokens + (held?.secretExtras ?? []) + outputs.values
+        return tokens + (held.map { Array($0.extras.values) } ?? []) + outputs.values
     }
 }
 
