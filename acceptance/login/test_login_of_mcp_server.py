@@ -207,8 +207,10 @@ def test_five_sessions_survive_a_401_with_one_renewal(gateway, server, mode):
 def test_a_missing_scope_asks_for_a_login_that_names_it(gateway, server):
     log_in(add(gateway, server, "--yes"))
     server.change(needs="multiply")
-    for _ in range(20):
-        assert "403" in call_tool(f"{gateway.url}/calc").stderr
+    assert call_tool(f"{gateway.url}/calc").returncode != 0
+    for _ in range(50):
+        answer = requests.post(f"{gateway.url}/calc", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call"}, timeout=20)
+        assert answer.status_code == 403 and "insufficient_scope" in answer.headers["WWW-Authenticate"]
     command = "authgateway login calc --scope multiply"
     token = status_of(gateway)
     assert (token["state"], token["missing_scopes"], token["action"], token["generation"]) == ("valid", ["multiply"], command, 1)

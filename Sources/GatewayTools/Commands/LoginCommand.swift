@@ -14,8 +14,7 @@ struct LoginCommand: AsyncParsableCommand {
               authgateway login box            open a browser, wait for it to come back
               authgateway login box --manual   over SSH: paste the address of the last page
               authgateway login box --device   type a short code on a page, on any device
-              authgateway login mcp --scope files:write
-                                               ask for one more scope; later logins do, too
+              authgateway login mcp --scope write   ask for one more scope, now and later
 
             Goes through the running gateway; without one the token is put into the token
             store. What is pasted is read from standard input and is not shown. Exit code

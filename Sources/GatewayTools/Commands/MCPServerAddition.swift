@@ -311,6 +311,10 @@ struct LoginSummary: Sendable {
             ("MCP server", server.description),
             ("Authorization server", "\(host(found.authorizeURL)) (\(found.issuer))"),
         ]
+        // Its metadata may name the authorization server of somebody else, whose tokens it would get.
+        if found.authorizeURL.origin.host != server.origin.host {
+            lines.append(("", "This is another host than the MCP server's, which gets the token: go on if you trust both."))
+        }
         if host(found.tokenURL) != host(found.authorizeURL) { lines.append(("Tokens come from", host(found.tokenURL))) }
         if findings.resource != server.text { lines.append(("Valid for", findings.resource)) }
         let scopes =
