@@ -64,11 +64,11 @@ struct ClientRegistration: Sendable {
             throw CommandFailure(.failed, LogText.clean(error.message))
         }
         guard client.method == method else {
-            let add = GatewayCommand.line("remove", name)
+            let removal = GatewayCommand.line("remove", name)
             throw CommandFailure(
                 .failed,
                 "\(url.origin.authority) wants the client to authenticate with \(client.method.rawValue) from now on."
-                    + " Add the server anew; first: \(add)"
+                    + " Add the server anew; first: \(removal)"
             )
         }
         let editor = try ConfigurationEditor(path)
