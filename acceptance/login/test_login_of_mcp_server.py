@@ -294,7 +294,7 @@ def test_a_preset_names_the_server(gateway, server):
     assert keyed.returncode == 0 and "preset: keyed-mcp" in gateway.file.read_text(), keyed
     wrong = gateway.run("add", "mcp", "keyed", "--no-login")
     assert wrong.returncode == 2 and "takes a key" in wrong.stderr, wrong
-    unknown = gateway.run("add", "mcp", "linaer")
+    unknown = gateway.run("add", "mcp", "linea")
     assert unknown.returncode == 1 and 'did you mean "linear"' in unknown.stderr, unknown
     known = gateway.run("add", "mcp", "zzzzzzzz").stderr
     assert "acme, atlassian, github, keyed, linear, notion, sentry" in known, known
