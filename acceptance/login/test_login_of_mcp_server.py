@@ -48,6 +48,7 @@ def test_a_server_is_added_and_its_tool_is_called(gateway, server):
     assert registration["application_type"] == "native" and page["code_challenge_method"] == "S256"
     [secret] = (gateway.folder / "state" / "secrets").iterdir()
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert secret.read_text().startswith("authgateway-sealed-1 "), "it is encrypted, as tokens are"
     assert secret.read_text() not in gateway.file.read_text() + output + login.text()
     answer = call_tool(f"{gateway.url}/calc")
     assert (answer.returncode, answer.stdout) == (0, "5\n"), answer

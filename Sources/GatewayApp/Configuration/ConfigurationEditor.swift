@@ -62,6 +62,12 @@ package struct ConfigurationEditor: Sendable {
             ?? "\(folder)/state"
     }
 
+    /// For the secrets that a command is issued or that a person pastes.
+    package var secretFiles: SecretFiles {
+        let hasKeyFile = root.value(of: "tokens")?.value(of: "key") == nil
+        return SecretFiles(stateDirectory: stateDirectory, folder: folder, hasKeyFile: hasKeyFile)
+    }
+
     /// Whether a file had this text, and no file has it after the edits.
     package func namesNoLonger(_ text: String) -> Bool {
         func has(_ bytes: [UInt8]) -> Bool { String(decoding: bytes, as: UTF8.self).contains(text) }

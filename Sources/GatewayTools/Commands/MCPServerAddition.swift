@@ -141,7 +141,7 @@ struct MCPServerAddition: Sendable {
         guard !isDryRun else { return "Nothing was written.\n" }
         let place = findings.server.authorizeURL.origin.authority
         try Confirmation.require("Log in at \(place)?", isGiven: isConfirmed)
-        var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
+        var files = editor.secretFiles
         let client = try await client(findings, discovery, &files)
         let (written, advice) = try await write(client, findings, editor, files)
         // The notice is about secrets that a person has pasted.
@@ -254,7 +254,8 @@ struct MCPServerAddition: Sendable {
         }
         var secret: String?
         if let value = client.secret {
-            secret = "{file: \(YAMLScalar.literal(try files.add(value, as: "\(name).\(Self.secretName)")))}"
+            let file = try files.add(value, as: "\(name).\(Self.secretName)", isSealed: true)
+            secret = "{file: \(YAMLScalar.literal(file))}"
         }
         return Client(client: client, registrationURL: url, secret: secret, redirect: redirect)
     }

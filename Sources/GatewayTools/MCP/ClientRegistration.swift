@@ -19,8 +19,7 @@ struct ClientRegistration: Sendable {
     /// - Parameter path: The configuration.
     init?(of name: String, in path: String) {
         guard let editor = try? ConfigurationEditor(path) else { return nil }
-        let files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
-        self.init(of: name, in: editor.root, path: path, secretsIn: files.shownDirectory)
+        self.init(of: name, in: editor.root, path: path, secretsIn: editor.secretFiles.shownDirectory)
     }
 
     /// - Parameter directory: Where a command puts secrets, as the configuration names it.
@@ -72,10 +71,10 @@ struct ClientRegistration: Sendable {
             )
         }
         let editor = try ConfigurationEditor(path)
-        var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
+        var files = editor.secretFiles
         if let secretFile, let secret = client.secret {
             _ = files.remove([secretFile])
-            _ = try files.add(secret, as: secretFile)
+            _ = try files.add(secret, as: secretFile, isSealed: true)
         }
         try editor.set("client_id", of: name, in: "credentials", to: client.id)
         let written = try await EditOutcome(editor: editor, path: path).apply(isConfirmed: true, with: files)
