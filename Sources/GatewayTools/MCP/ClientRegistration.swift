@@ -30,7 +30,9 @@ struct ClientRegistration: Sendable {
         else { return nil }
         let method = credential.text("client_auth").flatMap(ClientMethod.init(key:))
         secretFile = credential.value(of: "client_secret")?.text("file").flatMap { file in
-            file.hasPrefix("\(directory)/") ? String(file.dropFirst(directory.count + 1)) : nil
+            guard file.hasPrefix("\(directory)/") else { return nil }
+            let name = file.dropFirst(directory.count + 1)
+            return name.contains("/") ? nil : String(name)
         }
         guard (secretFile == nil) == (credential.value(of: "client_secret") == nil) else { return nil }
         (self.name, self.path, self.url, self.redirect) = (name, path, url, redirect)

@@ -33,7 +33,7 @@ struct ClientRegistrationTests {
         }
         #expect(try registration(Self.whole, of: "other") == nil)
         // Nothing overwrites a secret that is kept elsewhere.
-        for source in ["{env: SECRET}", "{file: /etc/secret}", "{file: ./state/secrets2/x}", "plain"] {
+        for source in ["{env: SECRET}", "{file: /etc/secret}", "{file: ./state/secrets/../x}", "plain"] {
             #expect(try registration("\(Self.whole)\nclient_secret: \(source)") == nil, "\(source)")
         }
         #expect(try registration(Self.whole.replacing("https://auth", with: "http://auth")) == nil)
