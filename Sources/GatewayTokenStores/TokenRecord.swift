@@ -42,12 +42,14 @@ struct TokenRecord: Codable {
     let isRestored: Bool?
     /// A program that does not know it leaves it out, and may then forget the earlier refresh token.
     let isUnproven: Bool?
+    /// A program that does not know it leaves it out, and the next login asks for the scopes of the configuration alone.
+    let addedScopes: [String]?
     let refusal: Refusal?
 
     /// The names in records that exist.
     private enum CodingKeys: String, CodingKey {
         case generation, access, extras, obtainedAt, expiresAt, attempt, isRejected, isRevoked, isRestored
-        case isUnproven, refusal
+        case isUnproven, addedScopes, refusal
         case refreshToken = "renewal"
         case refreshTokenExpiresAt = "renewalExpiresAt"
         case refreshTokenObtainedAt = "renewalObtainedAt"
@@ -71,6 +73,7 @@ struct TokenRecord: Codable {
         isRevoked = stored.isRevoked ? true : nil
         isRestored = stored.isRestored ? true : nil
         isUnproven = stored.isUnproven ? true : nil
+        addedScopes = stored.token.addedScopes.isEmpty ? nil : stored.token.addedScopes
         refusal = stored.knownRefusal.map { Refusal($0) }
     }
 
@@ -99,6 +102,7 @@ struct TokenRecord: Codable {
         )
         stored.isRestored = isRestored ?? false
         stored.isUnproven = isUnproven ?? false
+        stored.token.addedScopes = addedScopes ?? []
         stored.refusal = stored.token.refreshToken.flatMap { refusal?.refusal(of: $0) }
         return stored
     }

@@ -10,6 +10,7 @@ enum SecretReaders {
         "GatewayTokenClient/OutgoingRequest.swift",
         "GatewayTokenStores/CommandTokenStore.swift",
         "GatewayTokenStores/InstallationKey.swift",
+        "GatewayTokenStores/SealedSecret.swift",
         "GatewayTokenStores/TokenRecord.swift",
         "GatewayTools/Commands/WhoAmITrial.swift",
         "GatewayApp/Configuration/SecretFiles.swift",

@@ -33,10 +33,10 @@ struct LoginDeskTests {
             init(_ keeper: TokenKeeper) { self.keeper = Mutex(keeper) }
         }
 
-        init(_ answers: [ScriptedTokenEndpoint.Answer], redirect: LoginRedirect) {
+        init(_ answers: [ScriptedTokenEndpoint.Answer], redirect: LoginRedirect, scopes: [String]?) {
             endpoint = ScriptedTokenEndpoint(answers)
             var grant = SampleGrant(rotatesRefreshToken: true)
-            grant.login = SampleLogin(redirect: redirect)
+            grant.login = SampleLogin(redirect: redirect, scopes: scopes)
             grant.deviceLogin = SampleDeviceLogin()
             let plain = Self.keeper("service", SampleGrant(), endpoint, audit, clock)
             let brought = Self.keeper("brought", SampleGrant(isRenewable: false), endpoint, audit, clock)
@@ -114,9 +114,10 @@ struct LoginDeskTests {
     private func running(
         _ answers: [ScriptedTokenEndpoint.Answer] = [],
         redirect: LoginRedirect = .ephemeral,
+        scopes: [String]? = nil,
         _ body: @escaping @Sendable (Bench) async throws -> Void
     ) async throws {
-        let bench = Bench(answers, redirect: redirect)
+        let bench = Bench(answers, redirect: redirect, scopes: scopes)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await bench.keeper.run() }
             defer { group.cancelAll() }
@@ -397,6 +398,42 @@ struct LoginDeskTests {
             #expect(brought == "brought has no login. Get a token, then run: authgateway token import brought")
             #expect(await problem(LoginOrder(credential: "nobody"))?.kind == .noRoute)
             #expect(await problem(LoginOrder(credential: "box", timeout: .seconds(7200)))?.kind == .requestRefused)
+        }
+    }
+
+    @Test func scopesGrowWithEachLoginThatNamesOne() async throws {
+        try await running([Self.granted, Self.granted, Self.granted], scopes: ["read"]) { bench in
+            let steps: [(scopes: [String], page: String, kept: [String]?)] = [
+                ([], "&scope=read", nil), (["write"], "&scope=read&scope=write", ["write"]),
+                (["admin"], "&scope=read&scope=write&scope=admin", ["write", "admin"]),
+            ]
+            for step in steps {
+                let order = LoginOrder(credential: "box", way: .paste, scopes: step.scopes)
+                let invitation = try await bench.desk.begin(order).get()
+                #expect(invitation.page.hasSuffix(step.page))
+                #expect(await bench.desk.answer(invitation.id, with: "code")?.token?.addedScopes == step.kept)
+            }
+            let last = try await bench.desk.begin(LoginOrder(credential: "box", way: .paste)).get()
+            #expect(last.page.hasSuffix("&scope=read&scope=write&scope=admin"))
+        }
+    }
+
+    @Test(arguments: [
+        ["a b"], ["a\"b"], [""], ["\u{E9}"], [String(repeating: "a", count: 257)], (0..<65).map(String.init),
+    ])
+    func whatIsNoScopeIsRefused(_ scopes: [String]) async throws {
+        try await running(scopes: []) { bench in
+            guard case .failure(let problem) = await bench.desk.begin(LoginOrder(credential: "box", scopes: scopes))
+            else { return #expect(Bool(false)) }
+            #expect(problem.kind == .requestRefused && problem.detail.contains("not scopes"))
+        }
+    }
+
+    @Test func aLoginWithoutScopesTakesNone() async throws {
+        try await running { bench in
+            guard case .failure(let problem) = await bench.desk.begin(LoginOrder(credential: "box", scopes: ["a"]))
+            else { return #expect(Bool(false)) }
+            #expect(problem.detail == "A login for box asks for no scopes.")
         }
     }
 

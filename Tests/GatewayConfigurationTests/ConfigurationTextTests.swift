@@ -40,6 +40,46 @@ struct ConfigurationTextTests {
         }
     }
 
+    // MARK: A single value
+
+    private static func set(_ key: String, of name: String = "calc", to text: String, in file: String) throws -> String
+    {
+        var edited = try ConfigurationText(Array(file.utf8))
+        try edited.set(key, of: name, in: "credentials", to: text)
+        return String(decoding: edited.bytes, as: UTF8.self)
+    }
+
+    @Test func aValueIsWrittenInThePlaceOfAnother() throws {
+        let text = """
+            version: 1
+            credentials:
+              # The server of the team.
+              calc:
+                strategy: oauth2_authorization_code
+                client_id: old   # registered
+                scopes: [a, b]
+              box: {strategy: bearer, client_id: 'old'}
+            routes: {}
+
+            """
+        #expect(
+            try Self.set("client_id", to: "new", in: text) == text.replacing("client_id: old ", with: "client_id: new ")
+        )
+        let quoted = try Self.set("client_id", to: "a: b #${X}", in: text)
+        #expect(quoted == text.replacing("client_id: old ", with: "client_id: \"a: b #$${X}\" "))
+        let inBraces = try Self.set("client_id", of: "box", to: "123", in: text)
+        #expect(inBraces == text.replacing("client_id: 'old'", with: "client_id: \"123\""))
+    }
+
+    @Test(arguments: [
+        "client_id: |\n      a\n      b", "client_id: {env: X}", "client_id:", "client_id: &id a", "other: a",
+    ])
+    func whatIsNotAScalarOnOneLineIsLeft(_ line: String) {
+        let text = "version: 1\ncredentials:\n  calc:\n    \(line)\n"
+        #expect(Self.refusal { try Self.set("client_id", to: "new", in: text) } != nil)
+        #expect(Self.refusal { try Self.set("client_id", of: "nobody", to: "new", in: text) } != nil)
+    }
+
     // MARK: Adding
 
     @Test func anEntryComesBehindThoseOfItsSection() throws {

@@ -110,6 +110,10 @@ final class ScriptedSource: CredentialSource {
         }
     }
 
+    func lacks(_ scopes: [String], generation: Int, by demand: CredentialRequest) {
+        state.withLock { $0.events.append("lacks \(scopes.joined(separator: " ")) \(generation) \(demand.route)") }
+    }
+
     func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         state.withLock { $0.events.append("\(event.rawValue) \(generation)") }
     }

@@ -139,6 +139,22 @@ struct ReplayTests {
         }
     }
 
+    @Test(arguments: [401, 403])
+    func aMissingScopeIsToldToTheSourceAndForwarded(_ status: Int) async throws {
+        let challenge = "Bearer error=\"insufficient_scope\", scope=\"a b\", resource_metadata=\"http://127.0.0.1:9/\""
+        let origin = try RawOrigin.answering(
+            "HTTP/1.1 \(status) No\r\nWWW-Authenticate: \(challenge)\r\nContent-Length: 0\r\n\r\n"
+        )
+        let source = ScriptedSource()
+        try await withProxy(origin, source: source) { proxy in
+            let answer = try proxy.exchange("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 \(status)") && answer.head.contains(challenge))
+            let (events, renewals) = source.state.withLock { ($0.events, $0.renewals) }
+            #expect(events.contains { $0.hasPrefix("lacks a b 1 ") } && renewals == 0)
+            #expect(origin.requests.count == 1)
+        }
+    }
+
     @Test func aColdCredentialIsWaitedForWithADeadline() async throws {
         let origin = try RawOrigin.answering()
         let source = ScriptedSource { $0.isCold = true }

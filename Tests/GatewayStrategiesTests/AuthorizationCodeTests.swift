@@ -78,6 +78,45 @@ struct AuthorizationCodeTests {
         #expect(refusal(flow.read(.pasted("c"), of: attempt, at: now)) == "address_needed")
     }
 
+    @Test func aPersonMayAskForMoreScopesAndRenewalsKeepThem() throws {
+        let plain = try flow(Self.whole)
+        #expect(plain.requestedScopes == ["read", "offline"])
+        let login = plain.asking(alsoFor: ["write", "read"])
+        let query = try LoginParameters(
+            login.page(of: attempt()),
+            expecting: "https://id.example.com/authorize?tenant=1"
+        )
+        #expect(query["scope"] == "read offline write")
+        let answer = TokenReply(200, #"{"access_token":"a","refresh_token":"r"}"#)
+        let token = try login.interpret(answer, at: now).get()
+        #expect(token.addedScopes == ["write"])
+        #expect(try plain.interpret(answer, at: now).get().addedScopes == [])
+        let alone = TokenReply(200, #"{"refresh_token":"r"}"#)
+        #expect(try login.interpret(alone, at: now).get().addedScopes == ["write"])
+        let grant = try grant("oauth2_authorization_code", Self.whole)
+        let renewed = try grant.interpret(answer, holding: token, at: now).get()
+        #expect(renewed.addedScopes == ["write"])
+        // RFC 6749 section 6: without the parameter, a refresh token brings what it was issued for.
+        guard case .request(let request) = grant.firstStep(holding: token) else {
+            Issue.record("nothing is asked")
+            return
+        }
+        #expect(!request.wire.contains("scope="))
+    }
+
+    @Test func aLostRegistrationAsksForALogin() throws {
+        let lost = TokenReply(401, #"{"error":"invalid_client"}"#)
+        func failure(_ more: [(String, FixtureNode)]) throws -> TokenFailure? {
+            let grant = try grant("oauth2_authorization_code", .mapping(Self.wholeEntries + more))
+            guard case .failure(let failure) = grant.interpret(lost, holding: held, at: now) else { return nil }
+            return failure
+        }
+        let registered = try failure([("registration_url", "https://id.example.com/register")])
+        #expect(registered?.class == .loginLikely && registered?.problem.cause?.code == "invalid_client")
+        #expect(registered?.problem.detail.contains("registration may be lost") == true)
+        #expect(try failure([])?.class == .terminal)
+    }
+
     // MARK: The answer
 
     @Test func theCodeIsExchangedWithTheVerifierAndTheSameRedirect() throws {

@@ -48,6 +48,17 @@ struct DeviceLoginTests {
         )
     }
 
+    @Test func moreScopesAreAskedForAndKept() throws {
+        let device = try Self.device().asking(alsoFor: ["c", "a"])
+        #expect(try device.begin(nonce: "n", at: now).get().wire.contains("scope=a+b+c&"))
+        let answer = TokenReply(200, #"{"access_token":"t","refresh_token":"r"}"#)
+        guard case .token(let token) = device.interpret(answer, at: now) else {
+            Issue.record("no token")
+            return
+        }
+        #expect(token.addedScopes == ["c"])
+    }
+
     @Test func theCodeIsRead() throws {
         #expect(try Self.device().code(in: TokenReply(200, Self.answer), at: now).get() == Self.code)
         let short = #"{"device_code":"D","user_code":"AB-12","verification_url":"https://id.example.com/go"}"#

@@ -29,6 +29,7 @@ struct TokenRecordTests {
         let token = TokenSet(access: Secret("a"), refreshToken: Secret("r"), obtainedAt: UnixTime(milliseconds: 5))
         var stored = StoredToken(generation: 1, token: token, previousRefreshToken: Secret("p"))
         stored.isUnproven = true
+        stored.token.addedScopes = ["files:write", "admin"]
         let data = try JSONEncoder().encode(TokenRecord(stored))
         #expect(try JSONDecoder().decode(TokenRecord.self, from: data).storedToken == stored)
     }

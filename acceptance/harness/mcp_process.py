@@ -19,6 +19,19 @@ async def main():
 asyncio.run(main())
 """
 
+#: Calls the tool, waits for a line, and calls it again in the same session.
+SESSION = """
+import asyncio, sys
+from mcp import Client
+async def main():
+    async with Client(sys.argv[1], mode=sys.argv[2], read_timeout_seconds=30) as client:
+        for number in (1, 2):
+            print((await client.call_tool("add", {"a": number, "b": 3})).content[0].text, flush=True)
+            if number == 1:
+                await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+asyncio.run(main())
+"""
+
 
 class MCPServer:
     def __init__(self, folder, lifetime=3600):
@@ -52,3 +65,33 @@ def call_tool(url):
     """What the SDK's client prints that calls the tool `add` there."""
     command = [*python(CLIENT, "clients")(None), url]
     return subprocess.run(command, env=processes.environment(), capture_output=True, text=True, timeout=60, check=False)
+
+
+class Session:
+    """The SDK's client with a session that stays open between two calls."""
+
+    def __init__(self, url, mode):
+        self.process = subprocess.Popen(
+            [*python(SESSION, "clients")(None), url, mode],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=processes.environment(),
+        )
+
+    def first(self):
+        """What the first call has said."""
+        return self.process.stdout.readline()
+
+    def begin_second(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def second(self):
+        """What the second call has said, and what went wrong."""
+        output, errors = self.process.communicate(timeout=60)
+        return output, errors
+
+    def stop(self):
+        processes.end(self.process)

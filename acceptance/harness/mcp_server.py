@@ -7,14 +7,20 @@ in. Codes and refresh tokens work once; a refresh token that comes again ends it
 server does:
 
 - `forget`: forgets all clients, as a server does that has lost its registrations.
+- `revoke`: forgets all access tokens. Refresh tokens stay valid.
+- `token_delay`: how long a renewal takes, in seconds.
+- `needs`: a scope without which a call of a tool is refused, as the specification says; null for none.
+- `wild`: how the server answers where a path has a certain word: `{"oauth-authorization-server": "endless"}`; see `Watched`.
 - `forget_at_exchange`: how many of the next exchanges of a code do that first.
 - `metadata`: members that replace those of the metadata of the authorization server; null removes one.
 - `resource`: the same for the metadata of the resource.
 - `iss`: what the answer to a login names as its issuer; null for nothing.
 
-`GET /seen` has the registrations, the addresses of login pages and the forms of `/token` so far.
+`GET /seen` has the registrations, the addresses of login pages, the forms of `/token`, the calls of `/mcp`, how often a refresh token came
+again, and the paths that only a redirect leads to, so far.
 """
 
+import asyncio
 import json
 import secrets
 import sys
@@ -30,6 +36,10 @@ from starlette.responses import JSONResponse, Response
 
 PORT, LIFETIME = int(sys.argv[1]), int(sys.argv[2])
 URL = f"http://127.0.0.1:{PORT}"
+#: A scope that nothing asks for before a challenge names it.
+MORE = "multiply"
+#: More than the gateway reads of an answer.
+HUGE = 2 << 20
 
 
 class Logins:
@@ -37,13 +47,17 @@ class Logins:
 
     def __init__(self):
         self.clients, self.codes, self.access, self.refresh = {}, {}, {}, {}
+        self.spent = set()
         self.forget_at_exchange = 0
+        self.token_delay = 0
         self.iss = None
 
     async def get_client(self, client_id):
         return self.clients.get(client_id)
 
     async def register_client(self, client_info):
+        # The SDK refuses scopes that a client has not registered, although a challenge may name them later.
+        client_info.scope = f"{client_info.scope} {MORE}"
         self.clients[client_info.client_id] = client_info
 
     async def authorize(self, client, params):
@@ -68,11 +82,17 @@ class Logins:
         return self._issue(client, authorization_code.scopes, authorization_code.resource)
 
     async def load_refresh_token(self, client, refresh_token):
+        if refresh_token in self.spent:
+            seen["reuses"] += 1
+            self.access.clear()
+            self.refresh.clear()
         return self.refresh.get(refresh_token)
 
     async def exchange_refresh_token(self, client, refresh_token, scopes):
         if self.refresh.pop(refresh_token.token, None) is None:
             raise TokenError("invalid_grant")
+        self.spent.add(refresh_token.token)
+        await asyncio.sleep(self.token_delay)
         return self._issue(client, scopes, refresh_token.resource)
 
     def _issue(self, client, scopes, resource):
@@ -94,8 +114,8 @@ class Logins:
 
 
 logins = Logins()
-seen = {"registrations": [], "pages": [], "tokens": []}
-changes = {"metadata": {}, "resource": {}}
+seen = {"registrations": [], "pages": [], "tokens": [], "calls": [], "reuses": 0, "followed": []}
+changes = {"metadata": {}, "resource": {}, "needs": None, "wild": {}}
 server = MCPServer(
     "calculator",
     auth_server_provider=logins,
@@ -104,7 +124,7 @@ server = MCPServer(
         resource_server_url=f"{URL}/mcp",
         validate_token_resource=True,
         required_scopes=["calculate"],
-        client_registration_options=ClientRegistrationOptions(enabled=True, valid_scopes=["calculate", "offline_access"]),
+        client_registration_options=ClientRegistrationOptions(enabled=True, valid_scopes=["calculate", "offline_access", MORE]),
         revocation_options=RevocationOptions(enabled=True),
     ),
 )
@@ -121,7 +141,9 @@ async def change(request):
     wanted = await request.json()
     if wanted.pop("forget", False):
         logins.clients.clear()
-    for name in ("forget_at_exchange", "iss"):
+    if wanted.pop("revoke", False):
+        logins.access.clear()
+    for name in ("forget_at_exchange", "token_delay", "iss"):
         if name in wanted:
             setattr(logins, name, wanted.pop(name))
     changes.update(wanted)
@@ -134,28 +156,76 @@ async def show(request):
 
 
 class Watched:
-    """Notes requests, and changes what metadata say."""
+    """Notes requests, changes what metadata say, and answers wildly: with a redirect (`redirect`), a document of 2 MiB (`huge`), one that
+    never ends (`endless`), or one that comes a byte at a time (`slow`)."""
 
     def __init__(self, app):
         self.app = app
 
     async def __call__(self, scope, receive, send):
         path = scope.get("path", "")
-        if path in ("/register", "/token"):
+        if path.startswith("/followed"):
+            seen["followed"].append(path)
+        if wild := next((how for word, how in changes["wild"].items() if word in path), None):
+            return await self._wild(wild, send)
+        if path in ("/register", "/token", "/mcp") and scope["method"] == "POST":
             body, more = b"", True
             while more:
                 message = await receive()
                 body, more = body + message.get("body", b""), message.get("more_body", False)
-            self._note(path, body)
+            own, first = receive, True
 
             async def receive():
+                nonlocal first
+                if not first:
+                    return await own()
+                first = False
                 return {"type": "http.request", "body": body, "more_body": False}
+
+            if path == "/mcp":
+                return await self._call(scope, receive, send, body)
+            self._note(path, body)
 
         elif path == "/authorize":
             seen["pages"].append(dict(urllib.parse.parse_qsl(scope["query_string"].decode())))
         kind = {"oauth-authorization-server": "metadata", "oauth-protected-resource": "resource"}
         changed = next((changes[name] for word, name in kind.items() if path.startswith(f"/.well-known/{word}")), None)
         await self.app(scope, receive, self._changing(send, changed) if changed else send)
+
+    async def _call(self, scope, receive, send, body):
+        fields = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
+        message = json.loads(body)
+        call = {"method": message.get("method"), "session": fields.get("mcp-session-id"), "status": None}
+        seen["calls"].append(call)
+        token = logins.access.get(fields.get("authorization", "").removeprefix("Bearer "))
+        if token and changes["needs"] and call["method"] == "tools/call" and changes["needs"] not in token.scopes:
+            call["status"] = 403
+            metadata = f"{URL}/followed/resource-metadata"
+            challenge = f'Bearer error="insufficient_scope", scope="{changes["needs"]}", resource_metadata="{metadata}"'
+            await send({"type": "http.response.start", "status": 403, "headers": [(b"www-authenticate", challenge.encode())]})
+            return await send({"type": "http.response.body", "body": b"{}"})
+
+        async def noting(message):
+            if message["type"] == "http.response.start":
+                call["status"] = message["status"]
+            await send(message)
+
+        await self.app(scope, receive, noting)
+
+    @staticmethod
+    async def _wild(how, send):
+        fields = [(b"content-type", b"application/json")]
+        if how == "redirect":
+            fields.append((b"location", f"{URL}/followed".encode()))
+            await send({"type": "http.response.start", "status": 302, "headers": fields})
+            return await send({"type": "http.response.body", "body": b""})
+        await send({"type": "http.response.start", "status": 200, "headers": fields})
+        # Longer than the gateway reads, and longer than it waits; not without end, because nobody tells that it has gone.
+        part, pause, count = {"huge": (b" " * HUGE, 0, 0), "endless": (b" " * 65536, 0.01, 500), "slow": (b" ", 0.2, 150)}[how]
+        for _ in range(count):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            await asyncio.sleep(pause)
+        await send({"type": "http.response.body", "body": part})
 
     def _note(self, path, body):
         if path == "/register":

@@ -450,10 +450,12 @@ extension LoginOrder: AdminJSONInput {
     package static var example: String { #"{"credential": "box", "way": "browser", "timeout_seconds": 300}"# }
 
     package var json: JSONValue {
-        .object([
+        var members: [String: JSONValue] = [
             "credential": .string(credential), "way": .string(way.rawValue),
             "timeout_seconds": .number(.init(Double(timeout.wholeMilliseconds) / 1000)),
-        ])
+        ]
+        if !scopes.isEmpty { members["scopes"] = .array(scopes.map { .string($0) }) }
+        return .object(members)
     }
 
     /// What is left out has its default.
@@ -469,6 +471,11 @@ extension LoginOrder: AdminJSONInput {
         }
         if case .number(let seconds)? = json["timeout_seconds"], seconds.value > 0, seconds.value < 1e6 {
             timeout = .milliseconds(Int64(seconds.value * 1000))
+        }
+        if let list = json["scopes"] {
+            guard case .array(let values) = list else { throw Self.malformed }
+            scopes = values.compactMap(\.string)
+            guard scopes.count == values.count else { throw Self.malformed }
         }
     }
 }

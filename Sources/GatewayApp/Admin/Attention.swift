@@ -54,6 +54,7 @@ extension Attention {
         let items =
             others.map { Attention(reason: $0, isServing: readiness.isReady) }
             + TokenStatus.firstOfEachCredential(needy).map { Attention($0, $1) }
+            + tokens.compactMap { named.contains($0.credential) ? nil : Attention(scopesOf: $0) }
             + ending.map { Attention($0) }
         // Stable: within a severity the order above.
         return items.filter { $0.severity == .failing } + items.filter { $0.severity == .soon }
@@ -79,6 +80,18 @@ extension Attention {
         let isSent = token.isStatic == true && token.state == .rejected
         waits = token.needsPerson && nextTryAt == nil && !isSent
         if token.canLogIn, !token.isServed { login = token.credential }
+    }
+
+    /// nil where upstreams miss no scope.
+    private init?(scopesOf token: TokenStatus) {
+        guard let text = token.missingScopeText else { return nil }
+        self.init(
+            severity: .soon,
+            name: token.credential,
+            title: "\(token.credential): its token lacks a scope",
+            text: text,
+            command: token.action
+        )
     }
 
     private init(_ expiration: Expiration) {

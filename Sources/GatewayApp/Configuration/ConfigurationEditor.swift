@@ -62,6 +62,12 @@ package struct ConfigurationEditor: Sendable {
             ?? "\(folder)/state"
     }
 
+    /// For the secrets that a command is issued or that a person pastes.
+    package var secretFiles: SecretFiles {
+        let hasKeyFile = root.value(of: "tokens")?.value(of: "key") == nil
+        return SecretFiles(stateDirectory: stateDirectory, folder: folder, hasKeyFile: hasKeyFile)
+    }
+
     /// Whether a file had this text, and no file has it after the edits.
     package func namesNoLonger(_ text: String) -> Bool {
         func has(_ bytes: [UInt8]) -> Bool { String(decoding: bytes, as: UTF8.self).contains(text) }
@@ -79,11 +85,18 @@ package struct ConfigurationEditor: Sendable {
         try edit(0) { text throws(ConfigurationEditError) in try text.append(entry, to: section) }
     }
 
-    /// Writes an entry of the main file anew, behind the others of its section.
-    package func replace(_ entry: ConfigurationText.Entry, in section: String) throws(CommandFailure) {
-        try edit(0) { text throws(ConfigurationEditError) in
-            try text.remove(entry.name, from: section)
-            try text.append(entry, to: section)
+    /// Writes another text as the value of a key of an entry, in the file that it stands in.
+    package func set(
+        _ key: String,
+        of name: String,
+        in section: String,
+        to text: String
+    ) throws(CommandFailure) {
+        guard let entry = root.entries(of: section).first(where: { $0.key == name }) else {
+            throw CommandFailure(.failed, "\(section) has no entry \"\(LogText.clean(name))\"")
+        }
+        try edit(entry.keySpan.file) { file throws(ConfigurationEditError) in
+            try file.set(key, of: name, in: section, to: text)
         }
     }
 

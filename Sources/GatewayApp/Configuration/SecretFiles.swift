@@ -1,5 +1,6 @@
 import GatewayFiles
 package import GatewayHTTP
+import GatewayTokenStores
 import Glibc
 
 /// Secrets that a command puts into files of their own, which only this user may read: below `secrets` in the state directory.
@@ -9,13 +10,28 @@ package struct SecretFiles: Sendable {
     private struct File: Sendable {
         let path: String
         let secret: Secret
+        /// The file of the key that encrypts it; nil for clear text.
+        let keyPath: String?
 
         /// Whole or not at all. A file of another command stays.
         func write() throws(CommandFailure) {
+            let content = try content
             do throws(PrivateFile.Failure) {
-                try PrivateFile.createNew(path, content: secret.withValue { Array($0.utf8) })
+                try PrivateFile.createNew(path, content: content)
             } catch {
                 throw CommandFailure(.failed, "\(path) cannot be written: \(error.reason)")
+            }
+        }
+
+        private var content: [UInt8] {
+            get throws(CommandFailure) {
+                guard let keyPath else { return secret.withValue { Array($0.utf8) } }
+                let name = path.split(separator: "/").last.map(String.init) ?? path
+                do throws(StateError) {
+                    return try SealedSecret.seal(secret, named: name, with: .loadOrCreate(path: keyPath))
+                } catch {
+                    throw CommandFailure(.failed, "\(path) cannot be written: \(error)")
+                }
             }
         }
     }
@@ -24,26 +40,35 @@ package struct SecretFiles: Sendable {
     package let directory: String
     /// The folder of the configuration file, absolute.
     private let folder: String
+    /// Where the installation key is, or will be; nil if it is kept elsewhere (`tokens.key`).
+    private let keyPath: String?
     private var files: [File] = []
     /// The user that the gateway will read them as, as far as that can be known.
     private let reader: UInt32?
 
-    package init(stateDirectory: String, folder: String) {
+    /// - Parameter hasKeyFile: Whether the installation key is in the state directory, so that secrets can be encrypted with it.
+    package init(stateDirectory: String, folder: String, hasKeyFile: Bool = false) {
         directory = "\(stateDirectory)/secrets"
+        keyPath = hasKeyFile ? "\(stateDirectory)/\(SealedSecret.keyName)" : nil
         self.folder = folder.hasSuffix("/") ? folder : folder + "/"
         reader = FileStatus.owner(of: stateDirectory) ?? FileStatus.owner(of: folder)
     }
 
+    /// - Parameter isSealed: Encrypts it, as far as the installation key is in the state directory: nobody has to read the file.
     /// - Returns: The path as the configuration names it.
     /// - Throws: When there is a file of this name already, or the gateway could not read it.
-    package mutating func add(_ secret: Secret, as name: String) throws(CommandFailure) -> String {
+    package mutating func add(
+        _ secret: Secret,
+        as name: String,
+        isSealed: Bool = false
+    ) throws(CommandFailure) -> String {
         let path = "\(directory)/\(name)"
         try requireReader(path)
         guard FileIdentity(path) == nil else {
             let advice = "remove it, or use it with --secret file:PATH"
             throw CommandFailure(.failed, "\(path) is there already; \(advice)")
         }
-        files.append(File(path: path, secret: secret))
+        files.append(File(path: path, secret: secret, keyPath: isSealed ? keyPath : nil))
         return "\(shownDirectory)/\(name)"
     }
 

@@ -136,6 +136,16 @@ package enum CredentialRule {
                 command: status.failing.map(\.command) ?? GatewayCommand.line("token", "refresh", name)
             )
         }
+        if let text = status.missingScopeText {
+            return DoctorFinding(
+                .credentials,
+                .warning,
+                name,
+                "\(status.state.rawValue)\(end); \(text)",
+                gathered: "\(status.state.rawValue); an upstream refuses some requests because the token lacks a scope",
+                command: status.action
+            )
+        }
         if status.isOnlyRejected, let rejected = status.lastRejectedAt {
             return DoctorFinding(
                 .credentials,

@@ -65,10 +65,28 @@ package actor LoginDesk: LoginControl {
             let detail = Self.withoutLogin(keeper)
             return .failure(GatewayProblem(.noRoute, detail))
         }
+        if let problem = Self.problem(with: order.scopes, flow, keeper) { return .failure(problem) }
+        let added = await keeper.addedScopes().addingNew(order.scopes)
         switch order.way {
-        case .browser, .paste: return await beginInBrowser(order, keeper, flow)
-        case .device: return await beginOnDevice(order, keeper)
+        case .browser, .paste: return await beginInBrowser(order, keeper, flow.asking(alsoFor: added))
+        case .device: return await beginOnDevice(order, keeper, added)
         }
+    }
+
+    private static func problem(
+        with scopes: [String],
+        _ flow: any LoginFlow,
+        _ keeper: TokenKeeper
+    ) -> GatewayProblem? {
+        guard !scopes.isEmpty else { return nil }
+        guard flow.requestedScopes != nil else {
+            return GatewayProblem(.requestRefused, "A login for \(keeper.name) asks for no scopes.")
+        }
+        guard scopes.count <= ScopeToken.maximumCount, scopes.allSatisfy(ScopeToken.isValid) else {
+            let limits = "at most \(ScopeToken.maximumCount), each of at most \(ScopeToken.maximumBytes) bytes"
+            return GatewayProblem(.requestRefused, "These are not scopes: visible ASCII without quotes, \(limits).")
+        }
+        return nil
     }
 
     private static func withoutLogin(_ keeper: TokenKeeper) -> String {
@@ -130,10 +148,12 @@ package actor LoginDesk: LoginControl {
         )
     }
 
-    private func beginOnDevice(_ order: LoginOrder, _ keeper: TokenKeeper) async -> Result<
-        LoginInvitation, GatewayProblem
-    > {
-        guard let flow = keeper.grant.deviceLogin else {
+    private func beginOnDevice(
+        _ order: LoginOrder,
+        _ keeper: TokenKeeper,
+        _ addedScopes: [String]
+    ) async -> Result<LoginInvitation, GatewayProblem> {
+        guard let flow = keeper.grant.deviceLogin?.asking(alsoFor: addedScopes) else {
             let detail = "\(keeper.name) has no device_authorization_url, which a login on another device needs."
             return .failure(GatewayProblem(.noRoute, detail))
         }

@@ -181,7 +181,7 @@ private struct CredentialRow {
         if token.needsPerson || token.isOnlyRejected { return .bad }
         if token.isStatic == true, let end, end.isSoon { return .warn }
         switch token.state {
-        case .valid, .renewing: return token.failing == nil ? .good : .warn
+        case .valid, .renewing: return token.failing == nil && token.missingScopes == nil ? .good : .warn
         case .empty, .acquiring: return token.failing == nil ? .plain : .bad
         default: return .warn
         }
@@ -231,6 +231,7 @@ private struct CredentialRow {
         }
         if token.needsPerson { return HTML.words(token.action ?? token.failing?.command ?? "needs a person") }
         if token.failing != nil { return "retries with the next request" }
+        if token.missingScopes != nil, let action = token.action { return HTML.words(action) }
         if token.isStatic == true { return token.isOnlyRejected ? "check the secret" : "never expires" }
         if token.state == .renewing || token.state == .acquiring { return "renewing now" }
         if let time = token.renewsAt { return "renews in \(countdown(time))" }
@@ -269,7 +270,9 @@ private struct CredentialDetails {
 
     /// Why it fails and what to type.
     private var cause: HTML? {
-        guard let token = row.token, let reason = token.failing?.reason ?? token.lastError else { return nil }
+        guard let token = row.token,
+            let reason = token.failing?.reason ?? token.lastError ?? token.missingScopeText
+        else { return nil }
         let said = token.authorityError.map { " The authorization server said: \($0.text)." }
         let command = (token.failing?.command ?? token.action).flatMap { text -> HTML? in
             guard !text.hasPrefix("authgateway ") else {
@@ -298,6 +301,7 @@ private struct CredentialDetails {
             fact("Last accepted", time(token?.lastAcceptedAt)), fact("Last rejected", time(token?.lastRejectedAt)),
             fact("Secret from", token?.secretOrigin.map { "\($0)" }),
             fact("Requests failed", token?.failing?.failedRequests.flatMap { $0 > 0 ? "\($0)" : nil }),
+            fact("Added scopes", token?.addedScopes.map { "\($0.joined(separator: " "))" }),
             fact("Renewal budget", token?.emptyBudgetText.map { "\($0)" }),
             HTML.meaning(of: token?.authorityError?.code),
             fact("Clock", token?.clockSkewSeconds.map { "\(ClockSkew.words($0))" }),

@@ -144,7 +144,7 @@ extension EventQuery {
 extension AuditEntry {
     fileprivate var mark: Mark {
         switch TokenEvent.Name(rawValue: event) {
-        case .rejected, .expired, .expiringSoon, .withheld, .locked: .warn
+        case .rejected, .expired, .expiringSoon, .scopeMissing, .withheld, .locked: .warn
         case _ where isFailed: .bad
         case .loginRequired: .bad
         case nil where event == "request": .good

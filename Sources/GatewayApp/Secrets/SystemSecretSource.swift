@@ -2,6 +2,7 @@ import Foundation
 package import GatewayConfiguration
 import GatewayFiles
 package import GatewayHTTP
+import GatewayTokenStores
 import NIOSSL
 
 #if canImport(Glibc)
@@ -50,6 +51,7 @@ package struct SystemSecretSource: SecretSource {
             let mode = String(file.mode, radix: 8)
             throw UnusableInput("others may read \(path) (mode \(mode)); run: chmod 600 \(path)")
         }
+        guard !SealedSecret.isSealed(file.bytes) else { return try opened(file.bytes, of: path) }
         return try secret(in: file.bytes, of: path)
     }
 
@@ -123,6 +125,23 @@ package struct SystemSecretSource: SecretSource {
         } catch {
             throw UnusableInput("\(path): \(error.message)")
         }
+    }
+
+    /// A file that ``SecretFiles`` has encrypted.
+    private func opened(_ content: [UInt8], of path: String) throws(UnusableInput) -> Secret {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+        let keyPath = (parts.dropLast(2) + [SealedSecret.keyName]).joined(separator: "/")
+        let key: InstallationKey?
+        do throws(StateError) {
+            key = try InstallationKey.load(path: keyPath)
+        } catch {
+            throw UnusableInput("\(path) is encrypted: \(error)")
+        }
+        guard let key else { throw UnusableInput("\(path) is encrypted with \(keyPath), which is not there") }
+        guard let secret = SealedSecret.open(content, named: parts.last ?? "", with: key) else {
+            throw UnusableInput("\(path) was changed or moved, or is encrypted with another key than \(keyPath)")
+        }
+        return secret
     }
 
     /// One newline at the end belongs to the file and not to the secret.

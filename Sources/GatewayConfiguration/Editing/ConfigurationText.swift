@@ -57,6 +57,36 @@ package struct ConfigurationText: Sendable {
         try accept(removal.lines, expecting: root.removing(name, from: section))
     }
 
+    /// Writes another text as the value of a key of an entry, which is a scalar on one line so far.
+    ///
+    /// - Parameter text: Stays as it is: a `$` in it begins no variable.
+    package mutating func set(
+        _ key: String,
+        of name: String,
+        in section: String,
+        to text: String
+    ) throws(ConfigurationEditError) {
+        let place = "\(section).\(name).\(key)"
+        let entries = layout.root.entries?.first { $0.key == section }?.value.entries
+        let keys = entries?.first { $0.key == name }?.value.entries
+        guard let value = keys?.first(where: { $0.key == key })?.value else {
+            throw ConfigurationEditError("there is no \(place) here")
+        }
+        guard case .scalar(isEmpty: false) = value.kind, value.anchor == nil, value.start.line == value.end.line else {
+            let fault = "\(place) is not a scalar on one line; edit it by hand"
+            throw ConfigurationEditError(fault, line: value.start.line)
+        }
+        let written = YAMLScalar.literal(text)
+        guard let scalar = YAMLLoader().load(Array("x: \(written)".utf8)).root?.value(of: "x") else {
+            throw ConfigurationEditError("\(place) cannot have this value")
+        }
+        var changed = lines
+        let line = changed.lines[value.start.line - 1].content
+        changed.lines[value.start.line - 1].content =
+            line.columns(1..<value.start.column) + written + line.columns(from: value.end.column)
+        try accept(changed, expecting: root.setting(key, of: name, in: section, to: scalar))
+    }
+
     /// Takes the changed lines when they mean what they have to.
     mutating func accept(_ changed: TextLines, expecting expected: ConfigNode) throws(ConfigurationEditError) {
         let refusal = ConfigurationEditError("this edit would change more than it should; edit the file by hand")
@@ -130,6 +160,16 @@ extension ConfigNode {
 
     fileprivate func removing(_ name: String, from section: String) -> ConfigNode {
         changing(section) { entries in entries.removeAll { $0.key == name } }
+    }
+
+    fileprivate func setting(_ key: String, of name: String, in section: String, to value: ConfigNode) -> ConfigNode {
+        changing(section) { entries in
+            for index in entries.indices where entries[index].key == name {
+                guard case .mapping(var keys) = entries[index].value.content else { continue }
+                for place in keys.indices where keys[place].key == key { keys[place].value = value }
+                entries[index].value.content = .mapping(keys)
+            }
+        }
     }
 
     private func changing(_ section: String, _ change: (inout [Entry]) -> Void) -> ConfigNode {

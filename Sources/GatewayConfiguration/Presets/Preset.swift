@@ -1,4 +1,4 @@
-import GatewayHTTP
+package import GatewayHTTP
 
 /// A service that is known by name: its hosts, how it authenticates, and what secret to bring.
 ///
@@ -93,6 +93,8 @@ package struct Preset: Hashable, Sendable {
     package let tools: [ToolVariable]
     /// What a person should know before using it.
     package let note: String?
+    /// The service's MCP server, for `add mcp`, where it has a login; one that takes a key is a preset of its own, `NAME-mcp`.
+    package let mcp: AuthorityURL?
     package let credential: ConfigNode
     package let routes: [Route]
 
@@ -165,6 +167,14 @@ package struct PresetLibrary: Sendable {
         Self(names: { Array(Set(readNames()).union(other.readNames())) }) { other[$0] ?? self[$0] }
     }
 
+    /// The names that `add mcp` takes.
+    package var mcpServers: [String] {
+        presets.compactMap { preset in
+            guard preset.mcp == nil else { return preset.name }
+            return preset.name.hasSuffix("-mcp") ? String(preset.name.dropLast(4)) : nil
+        }
+    }
+
     /// The presets that have every word of `search` in their name, title or other words.
     package func matches(_ search: String) -> [Preset] {
         let words = search.lowercased().split(separator: " ")
@@ -182,6 +192,7 @@ extension Preset {
         text += "  documentation:  \(docs)\n"
         text += "  read:           \(read ?? "unverified")\n"
         if let note { text += "  note:           \(note)\n" }
+        if let mcp { text += "  MCP server:     \(mcp) (\(GatewayCommand.line("add", "mcp", name)))\n" }
         for secret in secrets {
             text += "\n  \(secret.variable)\n    \(secret.what)\n"
             if let page = secret.where { text += "    \(page)\n" }
@@ -202,7 +213,7 @@ extension Preset {
 /// As `authgateway presets list --json` prints it.
 extension Preset: Encodable {
     private enum CodingKeys: String, CodingKey {
-        case name, title, words, docs, read, note, parameters, secrets, tools, routes, strategy
+        case name, title, words, docs, read, note, parameters, secrets, tools, routes, strategy, mcp
     }
 
     package func encode(to encoder: any Encoder) throws {
@@ -214,6 +225,7 @@ extension Preset: Encodable {
         try container.encode(read ?? "unverified", forKey: .read)
         try container.encodeIfPresent(note, forKey: .note)
         try container.encodeIfPresent(strategy, forKey: .strategy)
+        try container.encodeIfPresent(mcp?.text, forKey: .mcp)
         try container.encode(parameters, forKey: .parameters)
         try container.encode(secrets, forKey: .secrets)
         try container.encode(tools, forKey: .tools)

@@ -22,6 +22,7 @@ package enum PresetDecoder {
         let secrets = (fields.fields("secrets")).map(secrets) ?? []
         let tools = (fields.fields("tools")).map(tools) ?? []
         let note = fields.string("note")
+        let mcp = mcp(fields)
         let credential = mapping("credential", needing: "strategy", of: fields)
         let routes = (fields.fields("routes")).map(routes) ?? []
         if routes.isEmpty { fields.missing("routes") }
@@ -45,6 +46,7 @@ package enum PresetDecoder {
             secrets: secrets,
             tools: tools,
             note: note,
+            mcp: mcp,
             credential: credential,
             routes: routes
         )
@@ -56,6 +58,16 @@ package enum PresetDecoder {
         let isDate = text.utf8.count == 10 && UnixTime(rfc3339: "\(text)T00:00:00Z") != nil
         if !isDate { fields.error("read", "expected a date such as 2026-11-26, or unverified") }
         return text
+    }
+
+    private static func mcp(_ fields: ConfigFields) -> AuthorityURL? {
+        guard let text = fields.string("mcp") else { return nil }
+        do throws(AuthorityURL.Refusal) {
+            return try AuthorityURL(text)
+        } catch {
+            fields.error("mcp", error.message)
+            return nil
+        }
     }
 
     private static func parameters(_ fields: ConfigFields) -> [Preset.Parameter] {

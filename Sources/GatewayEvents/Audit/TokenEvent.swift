@@ -29,6 +29,8 @@ package struct TokenEvent: Hashable, Sendable {
         case downscoped
         case adopted
         case loginRequired = "login_required"
+        /// An upstream misses a scope in the token, which a login would have to ask for.
+        case scopeMissing = "scope_missing"
         case loginStarted = "login_started"
         case loginCompleted = "login_completed"
         case loginFailed = "login_failed"
@@ -245,7 +247,8 @@ extension TokenEvent.Name {
         case .injected, .replayed, .withheld, .clientDenied, .requestFailed:
             .traffic
         case .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .rejected,
-            .expired, .downscoped, .adopted, .loginRequired, .expiringSoon, .vended, .handedOut, .storeFailed:
+            .expired, .downscoped, .adopted, .loginRequired, .scopeMissing, .expiringSoon, .vended, .handedOut,
+            .storeFailed:
             .token
         case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .imported, .revoked,
             .revocationFailed,

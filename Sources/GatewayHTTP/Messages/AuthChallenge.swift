@@ -19,6 +19,18 @@ package struct AuthChallenge: Hashable, Sendable {
         return challenges
     }
 
+    /// The scopes that the token of a request would need (RFC 6750 section 3.1): those of the first bearer challenge that says
+    /// `insufficient_scope`. nil if there is none, or if it does not list scopes.
+    ///
+    /// A challenge may name `resource_metadata` as well. It is not used here: a client that follows it has to compare `resource` with
+    /// what it asked for (RFC 9728 section 3.3), which happens when an MCP server is added, not while requests are answered.
+    package static func missingScopes(in head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> [String]? {
+        let challenge = all(in: head, bytes).first {
+            $0.scheme == "bearer" && $0.parameters["error"] == "insufficient_scope"
+        }
+        return challenge?.parameters["scope"].flatMap(ScopeToken.list)
+    }
+
     /// The challenges of one field value, up to what cannot be read.
     ///
     /// A field may hold several: a comma stands between challenges as well as between the parameters of one.
@@ -57,6 +69,35 @@ package struct AuthChallenge: Hashable, Sendable {
         guard let error = reader.read().lazy.compactMap({ $0.parameters["error"] }).first else { return nil }
         let code = error.utf8.drop(while: \.isOptionalWhitespace).prefix(while: \.isTokenByte)
         return String(decoding: code, as: UTF8.self).lowercased()
+    }
+}
+
+/// A scope as OAuth writes it (RFC 6749 section 3.3).
+package enum ScopeToken {
+    /// How many scopes a list may have, and how many bytes each of them.
+    package static let (maximumCount, maximumBytes) = (64, 256)
+
+    /// Visible ASCII without a quote and a backslash.
+    package static func isValid(_ text: String) -> Bool {
+        (1...maximumBytes).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")
+            }
+    }
+
+    /// The scopes of a list, without repetitions. nil if there are none, if there are too many, or if one of them is not a scope.
+    package static func list(_ text: String) -> [String]? {
+        let names = text.split(separator: " ").map(String.init)
+        guard (1...maximumCount).contains(names.count), names.allSatisfy(isValid) else { return nil }
+        return names.addingNew([])
+    }
+}
+
+extension [String] {
+    /// These and the others, each once and in the order in which they came.
+    package func addingNew(_ others: [String]) -> [String] {
+        var seen: Set<String> = []
+        return (self + others).filter { seen.insert($0).inserted }
     }
 }
 

@@ -961,6 +961,7 @@ final class ExchangeDriver {
             return ResponseFacts(status: head.status)
         }
         noteRefusal(head, bytes)
+        noteMissingScopes(head, bytes)
         // What was challenged without a signature, or again after a replay, is passed on: nothing else can be tried.
         let isUnanswered = !sessionUse.isUnused && (rules.wasReplayed || !usesCredential)
         let rejection =
@@ -1084,6 +1085,14 @@ final class ExchangeDriver {
         let span = requestBytes.readableBytesUInt8Span
         let template = fixed.template(Int(route.number), request.decoder.head, span)
         fixed.rejected(by: record.client, template, status: status, at: shared.clock.monotonic())
+    }
+
+    /// Tells the source which scopes its token lacks. The response is forwarded.
+    private func noteMissingScopes(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
+        guard head.status == 403 || head.status == 401, usesCredential, let credential, let source, source.fixed == nil,
+            let scopes = AuthChallenge.missingScopes(in: head, bytes.readableBytesUInt8Span)
+        else { return }
+        source.lacks(scopes, generation: credential.generation, by: credentialRequest)
     }
 
     /// Records a rejection at the source's rejections, which may say that it does not count.

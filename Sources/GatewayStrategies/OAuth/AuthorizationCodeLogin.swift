@@ -21,7 +21,10 @@ struct AuthorizationCodeLogin: LoginFlow {
     let authorizeURL: AuthorityURL
     let tokenURL: AuthorityURL
     let client: ClientAuthentication
+    /// Those of the configuration.
     let scopes: [String]
+    /// Those that a person asks for beside them.
+    var addedScopes: [String] = []
     let browser: Browser
     /// The issuer that the response must name (RFC 9207); nil accepts any.
     let issuer: Issuer?
@@ -40,7 +43,7 @@ struct AuthorizationCodeLogin: LoginFlow {
             TokenRequest.Parameter("redirect_uri", attempt.redirectURI),
             TokenRequest.Parameter("state", attempt.state),
         ]
-        query += .scope(scopes)
+        query += .scope(scopes + addedScopes)
         if browser.usesPKCE {
             query.append(TokenRequest.Parameter("code_challenge", PKCE.challenge(of: attempt.verifier)))
             query.append(TokenRequest.Parameter("code_challenge_method", "S256"))
@@ -108,7 +111,15 @@ struct AuthorizationCodeLogin: LoginFlow {
     }
 
     func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
-        answers.exchange(reply, at: now)
+        answers.exchange(reply, at: now, addedScopes: addedScopes)
+    }
+
+    var requestedScopes: [String]? { scopes }
+
+    func asking(alsoFor scopes: [String]) -> any LoginFlow {
+        var login = self
+        login.addedScopes = scopes.filter { !self.scopes.contains($0) }
+        return login
     }
 }
 

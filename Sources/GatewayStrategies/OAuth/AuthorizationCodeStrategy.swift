@@ -14,6 +14,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
         let errors = fields.context.errorCount
         let authorizeURL = fields.requiredAuthorityURL("authorize_url")
         let deviceURL = fields.authorityURL("device_authorization_url")
+        let isRegistered = fields.authorityURL("registration_url") != nil
         let login = OAuthClient(
             in: fields,
             own: ["code", "redirect_uri", "code_verifier", "refresh_token", "device_code"],
@@ -44,7 +45,11 @@ struct AuthorizationCodeStrategy: AuthStrategy {
                 issuer: issuer,
                 pageParameters: pageParameters,
                 parameters: login.parameters,
-                answers: TokenAnswers(errors: .standard.advising(client), refreshLifetime: refreshLifetime)
+                answers: TokenAnswers(
+                    errors: .standard.advising(client),
+                    refreshLifetime: refreshLifetime,
+                    isRegistered: isRegistered
+                )
             ),
             deviceURL: deviceURL,
             refreshParameters: login.refreshParameters,
@@ -259,6 +264,11 @@ extension AuthorizationCodeStrategy {
                     + "that do not announce authorization_response_iss_parameter_supported.",
                 default: "true",
                 example: "false"
+            ),
+            "registration_url": KeyMeaning(
+                "Where authgateway add mcp has registered the client (RFC 7591). If the authorization server no longer knows it, the next "
+                    + "authgateway login registers it again, once, and writes the new client_id.",
+                example: "https://id.example.com/register"
             ),
             "refresh_token_lifetime": KeyMeaning(
                 "The lifetime of a refresh token, if the authorization server does not state it. For the "

@@ -9,12 +9,14 @@ struct DeviceLogin: DeviceLoginFlow {
     let tokenURL: AuthorityURL
     let client: ClientAuthentication
     let scopes: [String]
+    /// See ``AuthorizationCodeLogin/addedScopes``.
+    var addedScopes: [String] = []
     /// Stand in the form of every token request.
     let parameters: [TokenRequest.Parameter]
     let answers: TokenAnswers
 
     func begin(nonce: String, at now: Moment) -> Result<TokenRequest, GatewayProblem> {
-        request(.scope(scopes) + parameters, at: url, nonce, now)
+        request(.scope(scopes + addedScopes) + parameters, at: url, nonce, now)
     }
 
     func poll(_ code: DeviceCode, nonce: String, at now: Moment) -> Result<TokenRequest, GatewayProblem> {
@@ -23,6 +25,12 @@ struct DeviceLogin: DeviceLoginFlow {
             TokenRequest.Parameter("device_code", code.deviceCode),
         ]
         return request(form + parameters, at: tokenURL, nonce, now)
+    }
+
+    func asking(alsoFor scopes: [String]) -> any DeviceLoginFlow {
+        var login = self
+        login.addedScopes = scopes.filter { !self.scopes.contains($0) }
+        return login
     }
 
     private func request(
@@ -107,7 +115,7 @@ struct DeviceLogin: DeviceLoginFlow {
             return .refused(refused(words, code, reply), reason: "timeout")
         default: break
         }
-        switch answers.exchange(reply, at: now) {
+        switch answers.exchange(reply, at: now, addedScopes: addedScopes) {
         case .success(let token): return .token(token)
         case .failure(let failure):
             if failure.mayPass { return .unclear(failure) }

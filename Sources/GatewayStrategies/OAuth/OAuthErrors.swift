@@ -163,6 +163,20 @@ struct OAuthErrors: Sendable {
         )
     }
 
+    /// For a client that a login registers again; nil where the failure does not blame the client.
+    func lostRegistration(_ failure: TokenFailure) -> TokenFailure? {
+        guard let code = failure.problem.cause?.code, RefreshError.clientAuthenticationCodes.contains(code) else {
+            return nil
+        }
+        return .loginLikely(
+            .reauthorizationRequired,
+            what: "\(authority) no longer knows the client (\(code))",
+            login: "its registration may be lost, so log in again, which registers it once more.",
+            otherwise: Self.commonAdvice[code] ?? "check the credential.",
+            cause: failure.problem.cause
+        )
+    }
+
     private static let refreshAdvice = [
         "invalid_request": "a parameter is missing or wrong; some servers require the scope in a refresh as well, see"
             + " refresh_parameters.",

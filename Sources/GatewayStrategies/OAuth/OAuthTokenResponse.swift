@@ -96,12 +96,28 @@ struct TokenAnswers: Sendable {
     let errors: OAuthErrors
     /// How long a refresh token lives when the authorization server does not say.
     var refreshLifetime: Duration?
+    /// Whether the client was registered by this program (`registration_url`), so that a login can register it again.
+    var isRegistered = false
 
     /// The answer to the code.
     ///
     /// The code is spent. If the answer brings a refresh token and no access token that can be used, the result is the refresh
     /// token alone: it is the login.
-    func exchange(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
+    ///
+    /// - Parameter addedScopes: See ``TokenSet/addedScopes``.
+    func exchange(
+        _ reply: TokenReply,
+        at now: Moment,
+        addedScopes: [String] = []
+    ) -> Result<TokenSet, TokenFailure> {
+        login(reply, at: now).map { token in
+            var token = token
+            token.addedScopes = addedScopes
+            return token
+        }
+    }
+
+    private func login(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure> {
         let result = read(errors.read(reply, at: now, rotatesRefreshToken: true), at: now, holding: nil)
         if case .failure = result, let refreshToken = nextRefreshToken(reply) {
             var token = TokenSet(
@@ -140,8 +156,10 @@ struct TokenAnswers: Sendable {
         let answer = errors.read(reply, in: &attempt, rotatesRefreshToken: true, isRefresh: true)
         if case .success(let token) = answer { attempt.isRefreshTokenSpent = token.hasUnusableRefreshToken }
         let mayEndLogin = RefreshError(reply)?.mayEndLogin(in: attempt) == true
-        return read(answer, at: attempt.now, holding: token)
-            .mapError { mayEndLogin ? errors.orLogin($0, reply) : $0 }
+        return read(answer, at: attempt.now, holding: token).mapError { failure in
+            if isRegistered, let lost = errors.lostRegistration(failure) { return lost }
+            return mayEndLogin ? errors.orLogin(failure, reply) : failure
+        }
     }
 
     /// What the refresh token was spent for, also when the access token beside it cannot be used. An error may name the
@@ -158,6 +176,7 @@ struct TokenAnswers: Sendable {
     ) -> Result<TokenSet, TokenFailure> {
         answer.map { answer in
             var fresh = answer.tokenSet(at: now)
+            fresh.addedScopes = token?.addedScopes ?? []
             guard let refreshToken = answer.refreshToken else {
                 fresh.refreshToken = token?.refreshToken
                 fresh.refreshTokenExpiresAt = token?.refreshTokenExpiresAt

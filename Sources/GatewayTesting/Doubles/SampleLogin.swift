@@ -4,11 +4,25 @@ package import GatewayTokens
 /// A login whose answer is the word `code`, to be exchanged at the sample authority.
 package struct SampleLogin: LoginFlow {
     package var redirect: LoginRedirect
+    package var requestedScopes: [String]?
+    private var addedScopes: [String] = []
 
-    package init(redirect: LoginRedirect = .ephemeral) { self.redirect = redirect }
+    package init(redirect: LoginRedirect = .ephemeral, scopes: [String]? = nil) {
+        self.redirect = redirect
+        requestedScopes = scopes
+    }
 
     package func page(of attempt: LoginAttempt) -> String {
-        attempt.state.withValue { "https://authority.example/authorize?state=\($0)&to=\(attempt.redirectURI)" }
+        let scope = ((requestedScopes ?? []) + addedScopes).map { "&scope=\($0)" }.joined()
+        return attempt.state.withValue {
+            "https://authority.example/authorize?state=\($0)&to=\(attempt.redirectURI)\(scope)"
+        }
+    }
+
+    package func asking(alsoFor scopes: [String]) -> any LoginFlow {
+        var login = self
+        login.addedScopes = scopes
+        return login
     }
 
     package func read(_ answer: LoginAnswer, of attempt: LoginAttempt, at now: Moment) -> LoginStep {
@@ -29,14 +43,14 @@ package struct SampleLogin: LoginFlow {
                 TokenFailure(.loginRequired, problem: GatewayProblem(.loginFailed, "The code was refused."))
             )
         }
-        return .success(
-            TokenSet(
-                access: Secret("access-of-login"),
-                refreshToken: Secret("renewal-of-login"),
-                obtainedAt: now.wall,
-                expiresAt: now.wall + .seconds(3600)
-            )
+        var token = TokenSet(
+            access: Secret("access-of-login"),
+            refreshToken: Secret("renewal-of-login"),
+            obtainedAt: now.wall,
+            expiresAt: now.wall + .seconds(3600)
         )
+        token.addedScopes = addedScopes
+        return .success(token)
     }
 }
 

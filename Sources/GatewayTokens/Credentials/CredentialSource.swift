@@ -50,6 +50,10 @@ package protocol CredentialSource: AnyObject, Sendable {
     /// opened with it, a tunnel, ends then. A renewal does not count.
     var timesWithdrawn: Int { get }
 
+    /// The upstream said that the token of this generation is valid and lacks these scopes (RFC 6750 section 3.1). Only a person can add
+    /// them, so nothing is renewed.
+    func lacks(_ scopes: [String], generation: Int, by demand: CredentialRequest)
+
     /// A generation was used on a route for the first time, a request was replayed, or went without its credential.
     func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest)
 }
@@ -61,6 +65,7 @@ extension CredentialSource {
     package var answering: (any ChallengeAnswering)? { nil }
     package var timesWithdrawn: Int { 0 }
     package func outlook(at now: MonotonicTime) -> CredentialAnswer { current(at: now) }
+    package func lacks(_ scopes: [String], generation: Int, by demand: CredentialRequest) {}
 }
 
 package enum CredentialAnswer: Sendable {

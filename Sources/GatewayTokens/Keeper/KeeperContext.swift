@@ -149,8 +149,11 @@ package final class KeeperContext: Sendable {
     }
 
     /// What a person types to log in; nil for a credential without a login.
-    var loginCommand: String? {
-        grant.login.map { _ in GatewayCommand.line("login", name) }
+    var loginCommand: String? { loginCommand(with: []) }
+
+    /// - Parameter scopes: What the login asks for beside what it asks for anyway.
+    func loginCommand(with scopes: [String]) -> String? {
+        grant.login.map { _ in GatewayCommand.line(["login", name] + scopes.flatMap { ["--scope", $0] }) }
     }
 
     var refreshCommand: String { GatewayCommand.line("token", "refresh", name) }

@@ -102,6 +102,7 @@ package final class TokenKeeper: CredentialSource, Service {
         var change: RemoteChange?
         var children: [Child] = []
 
+        var missingScopes = MissingScopes()
         var auditBuffer = AuditBuffer()
         /// Requests without a token since the last call that brought one.
         var withheldRequests = 0
@@ -219,6 +220,34 @@ package final class TokenKeeper: CredentialSource, Service {
         wake()
     }
 
+    package func lacks(_ scopes: [String], generation: Int, by demand: CredentialRequest) {
+        guard let requested = context.grant.login?.requestedScopes else { return }
+        let now = context.clock.now().monotonic
+        let missing = state.withLock { state -> [String] in
+            // What an older token lacked, the present one may have.
+            guard generation >= state.machine.generation else { return [] }
+            let known = requested + (state.machine.held?.token.addedScopes ?? [])
+            return state.missingScopes.note(scopes, known: known, at: now)
+        }
+        guard !missing.isEmpty else { return }
+        let names = missing.joined(separator: " ")
+        context.logger.warning(
+            "Token lacks a scope",
+            metadata: [
+                "gateway.credential": "\(name)", "gateway.route": "\(demand.route)", "gateway.scopes": "\(names)",
+                "gateway.action": "\(context.loginCommand(with: missing) ?? "")",
+            ]
+        )
+        let code = "insufficient_scope"
+        remember(.scopeMissing, generation: generation, by: demand, detail: ["scopes": names], code: code)
+    }
+
+    /// The scopes that logins have added. After a start, the token's record may not have been read yet.
+    package func addedScopes() async -> [String] {
+        if let held { return held.token.addedScopes }
+        return (try? await context.store.load(key))?.token?.token.addedScopes ?? []
+    }
+
     package func note(_ event: CredentialUseEvent, generation: Int, by demand: CredentialRequest) {
         switch event {
         case .injected:
@@ -250,10 +279,12 @@ package final class TokenKeeper: CredentialSource, Service {
         _ name: TokenEvent.Name,
         generation: Int,
         by demand: CredentialRequest,
-        detail: [String: String] = [:]
+        detail: [String: String] = [:],
+        code: String? = nil
     ) {
         var event = context.event(name, generation: generation)
         event.demand = demand
+        if let code { (event.outcome, event.errorCode) = (.failed, code) }
         event.detail = detail
         event.detail["engine"] = demand.engine
         switch state.withLock({ $0.auditBuffer.add(event) }) {
@@ -538,6 +569,7 @@ extension TokenKeeper {
     func install(_ fresh: FreshToken) {
         let (now, jitter) = (context.clock.now(), jitter())
         let outcome = decide { $0.import(fresh, at: now, jitter: jitter) }
+        state.withLock { $0.missingScopes = MissingScopes() }
         rejections?.replaced(by: fresh.generation, isOwn: false, at: now.monotonic)
         release(outcome)
     }
@@ -925,6 +957,9 @@ extension TokenKeeper {
                 return TokenStatus.EmptyBudget(client: budget.client, fillsAt: fillsAt.rfc3339)
             }
         }
+        let missing = self.state.withLock { $0.missingScopes.names(at: now.monotonic) }
+        if !missing.isEmpty { status.missingScopes = missing }
+        if let added = held?.token.addedScopes, !added.isEmpty { status.addedScopes = added }
         status.canLogIn = context.grant.login != nil
         status.perSubjectCredential = perSubjectCredential
         status.parent = context.parent?.name
@@ -938,6 +973,9 @@ extension TokenKeeper {
         } else if state == .rotationUncertain, failure == nil, read({ $0.isIdle }) {
             // The record comes from a backup: its refresh token is not sent by itself.
             status.action = context.loginCommand ?? context.importCommand
+        }
+        if status.isServed, status.action == nil, status.failing == nil, let scopes = status.missingScopes {
+            status.action = context.loginCommand(with: scopes)
         }
         return status
     }

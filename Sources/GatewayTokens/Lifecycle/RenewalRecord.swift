@@ -225,6 +225,7 @@ struct RenewalRecord: Sendable {
         kept.token.refreshToken = token.refreshToken
         kept.token.refreshTokenExpiresAt = token.refreshTokenExpiresAt
         kept.token.refreshTokenObtainedAt = token.obtainedAt
+        kept.token.addedScopes = token.addedScopes
         // A refresh token that was refused, or that comes from a backup, is not sent by itself.
         let isSent = earlier.map { $0.knownRefusal == nil && !$0.isRestored } ?? false
         let proven = earlier.flatMap { $0.isUnproven ? $0.previousRefreshToken : $0.token.refreshToken }

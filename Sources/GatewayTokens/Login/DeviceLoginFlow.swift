@@ -13,6 +13,13 @@ package protocol DeviceLoginFlow: Sendable {
 
     /// What the authorization server answered to that.
     func interpret(_ reply: TokenReply, at now: Moment) -> DeviceLoginStep
+
+    /// See ``LoginFlow/asking(alsoFor:)``.
+    func asking(alsoFor scopes: [String]) -> any DeviceLoginFlow
+}
+
+extension DeviceLoginFlow {
+    package func asking(alsoFor scopes: [String]) -> any DeviceLoginFlow { self }
 }
 
 /// What an authorization server gave for a login on another device.

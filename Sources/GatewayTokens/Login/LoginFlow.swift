@@ -16,6 +16,17 @@ package protocol LoginFlow: Sendable {
 
     /// What the authorization server answered to ``LoginStep/exchange(_:)``.
     func interpret(_ reply: TokenReply, at now: Moment) -> Result<TokenSet, TokenFailure>
+
+    /// The scopes that the login asks for; nil where a person cannot choose them.
+    var requestedScopes: [String]? { get }
+
+    /// The same login, asking for these scopes as well. Its token keeps them: see ``TokenSet/addedScopes``.
+    func asking(alsoFor scopes: [String]) -> any LoginFlow
+}
+
+extension LoginFlow {
+    package var requestedScopes: [String]? { nil }
+    package func asking(alsoFor scopes: [String]) -> any LoginFlow { self }
 }
 
 package enum LoginAnswer: Hashable, Sendable {

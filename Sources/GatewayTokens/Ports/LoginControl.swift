@@ -27,14 +27,22 @@ package struct LoginOrder: Hashable, Sendable {
     package var credential: String
     package var way: Way
     package var timeout: Duration
+    /// What to ask for beside the scopes of the configuration and those of earlier logins.
+    package var scopes: [String]
 
     package static let timeouts: ClosedRange<Duration> = .seconds(1) ... .seconds(1800)
     static let defaultTimeout: Duration = .seconds(300)
 
-    package init(credential: String, way: Way = .browser, timeout: Duration = Self.defaultTimeout) {
+    package init(
+        credential: String,
+        way: Way = .browser,
+        timeout: Duration = Self.defaultTimeout,
+        scopes: [String] = []
+    ) {
         self.credential = credential
         self.way = way
         self.timeout = timeout
+        self.scopes = scopes
     }
 }
 

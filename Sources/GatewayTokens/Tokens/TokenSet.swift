@@ -28,6 +28,9 @@ package struct TokenSet: Hashable, Sendable {
     ///
     /// Some authorization servers begin the time anew with each renewal, others count down from the login.
     package var refreshTokenObtainedAt: UnixTime?
+    /// The scopes that a person has added to those of the configuration with a login. Renewals keep them, and later logins ask for them
+    /// again, so that one grows what an earlier one got (the specification of MCP of 2026-07-28, "Step-Up Authorization Flow").
+    package var addedScopes: [String] = []
 
     package init(
         access: Secret,

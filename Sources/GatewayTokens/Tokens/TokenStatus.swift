@@ -66,6 +66,10 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var lockedAt: String?
     /// Where the secret of a static credential comes from, in words.
     package var secretOrigin: String?
+    /// The scopes that upstreams miss in the token, which a login with them would bring; nil where there are none.
+    package var missingScopes: [String]?
+    /// The scopes that logins have added to those of the configuration; nil where there are none.
+    package var addedScopes: [String]?
     /// The clients whose rejections cause no renewal now, because they have caused as many as they may; nil where there are none.
     var emptyBudgets: [EmptyBudget]?
 
@@ -81,6 +85,15 @@ package struct TokenStatus: Hashable, Sendable, Codable {
     package var emptyBudgetText: String? {
         emptyBudgets.map { budgets in
             budgets.map { "empty for \($0.client ?? "anonymous clients") until \($0.fillsAt)" }.joined(separator: "; ")
+        }
+    }
+
+    /// ``missingScopes`` for a person.
+    package var missingScopeText: String? {
+        missingScopes.map { scopes in
+            let names = scopes.joined(separator: ", ")
+            return "An upstream refuses some requests because the token lacks the scope \(names)."
+                + " To allow them, log in with it."
         }
     }
 

@@ -17,6 +17,7 @@ struct AddCommand: AsyncParsableCommand {
               authgateway add box --with enterprise=12345 \\
                 --secret BOX_CLIENT_SECRET=file:box.secret
               authgateway add mcp https://mcp.example.com/mcp
+              authgateway add mcp linear
 
             Adds a credential and the routes of a preset after the existing ones, and
             shows the difference. Comments and order stay. `authgateway presets` lists the
@@ -32,8 +33,8 @@ struct AddCommand: AsyncParsableCommand {
 
             If all secrets are set, it asks the service who the credential belongs to.
 
-            `add mcp URL` finds out where to log in for an MCP server, shows the
-            authorization server and asks. Then it registers a client there, unless you
+            `add mcp URL` (or the name of a preset that has an MCP server) finds out where
+            to log in for an MCP server, shows the authorization server and asks. Then it registers a client there, unless you
             name one (--client-id), adds a credential and a route, and logs in. Servers of
             your own network are asked only if you type their URL (URL, --issuer).
             """
@@ -54,7 +55,7 @@ struct AddCommand: AsyncParsableCommand {
     @OptionGroup var yes: YesFlag
     @OptionGroup var config: ConfigOption
 
-    private var isServer: Bool { preset == "mcp" && (service.name?.contains("://") ?? true) }
+    private var isServer: Bool { preset == "mcp" }
 
     func validate() throws {
         guard !isServer, server.isGiven || yes.isGiven else { return }
@@ -68,7 +69,7 @@ struct AddCommand: AsyncParsableCommand {
             let command = GatewayCommand.line(["init"] + name)
             throw CommandFailure(.configuration, "\(LogText.clean(path)) is not there; write one: \(command)")
         }
-        if isServer { return try await MCPServerAddition(self, path).run() }
+        if isServer { return try await addServer(path) }
         let editor = try ConfigurationEditor(path)
         let preset = try editor.presets.preset(named: self.preset)
         try requireFree(preset, editor)
@@ -91,6 +92,31 @@ struct AddCommand: AsyncParsableCommand {
             written.text + files.notice + listener + (written.gateway == .serves ? advice.notes : advice.text)
         let answer = try await whoami(of: entries, advice, written.gateway)
         Console.write(text + answer)
+    }
+
+    /// What `mcp` is followed by: a URL, or the name of a preset.
+    private func addServer(_ path: String) async throws(CommandFailure) {
+        guard let name = service.name, !name.contains("://") else {
+            return try await MCPServerAddition(self, path, url: service.name).run()
+        }
+        let library = PresetLibrary(of: path)
+        if let server = library[name]?.mcp {
+            return try await MCPServerAddition(self, path, url: server.text, name: "\(name)-mcp").run()
+        }
+        guard library["\(name)-mcp"] != nil else {
+            let known = library.mcpServers
+            let hint = Suggestion.hint(for: name, in: known)
+            let advice = hint.isEmpty ? "; give its URL, or one of \(known.joined(separator: ", "))" : hint
+            throw CommandFailure(.failed, "no MCP server is known as \"\(LogText.clean(name))\"\(advice)")
+        }
+        guard !server.isAboutLogin else {
+            let options = MCPServerOptions.loginNames
+            throw CommandFailure(.usage, "the MCP server of \(name) takes a key: \(options) are for a login")
+        }
+        var command = self
+        command.preset = "\(name)-mcp"
+        command.service.name = server.entryName
+        try await command.run()
     }
 
     /// Before anything is asked.

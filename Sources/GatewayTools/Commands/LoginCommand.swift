@@ -14,6 +14,7 @@ struct LoginCommand: AsyncParsableCommand {
               authgateway login box            open a browser, wait for it to come back
               authgateway login box --manual   over SSH: paste the address of the last page
               authgateway login box --device   type a short code on a page, on any device
+              authgateway login mcp --scope write   ask for one more scope, now and later
 
             Goes through the running gateway; without one the token is put into the token
             store. What is pasted is read from standard input and is not shown. Exit code
@@ -32,6 +33,15 @@ struct LoginCommand: AsyncParsableCommand {
 
     @Flag(help: "Only print the address.")
     var noBrowser = false
+
+    @Option(
+        name: .customLong("scope"),
+        help: "Also ask for this scope, now and with later logins until a logout; may be repeated."
+    )
+    var scopes: [String] = []
+
+    @Flag(help: "Register the client again first (RFC 7591); the credential needs registration_url.")
+    var register = false
 
     @Option(
         help: ArgumentHelp(
@@ -60,11 +70,47 @@ struct LoginCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) { Console.write(try Self.text(of: try await logIn())) }
 
+    /// Registers the client again, at most once, where its registration is lost.
+    ///
     /// - Returns: How the login ended.
     func logIn() async throws(CommandFailure) -> LoginProgress {
         let path = try config.runningPath()
         let order = try order()
         let client = try OperatorSettings(running: path).client
+        // The file of another machine's gateway is not here.
+        let registration = client.isNamed ? nil : ClientRegistration(of: name, in: path)
+        guard let registration else {
+            guard !register else {
+                let fault = "\(LogText.clean(name)) has no registration_url that can be used here"
+                throw CommandFailure(.usage, "--register: \(fault)")
+            }
+            return try await logIn(order, client, path)
+        }
+        let isLost = await isClientLost(client)
+        if register || isLost {
+            try await registration.repeat(askingAlsoFor: scopes)
+            return try await logIn(order, client, path)
+        }
+        let progress = try await logIn(order, client, path)
+        guard progress.token == nil, let code = progress.code, RefreshError.clientAuthenticationCodes.contains(code)
+        else { return progress }
+        Console.writeError("The authorization server no longer knows the client (\(code)); registering it again.\n")
+        try await registration.repeat(askingAlsoFor: scopes)
+        return try await logIn(order, client, path)
+    }
+
+    /// Whether the last renewal has failed because of the client: the login page of the authorization server would only show an error.
+    private func isClientLost(_ client: AdminClient) async -> Bool {
+        let tokens = try? await client.ask(AdminAPI.operations.tokens)
+        guard let token = tokens?.first(where: { $0.credential == name }), token.failing != nil else { return false }
+        return token.authorityError?.code.map(RefreshError.clientAuthenticationCodes.contains) ?? false
+    }
+
+    private func logIn(
+        _ order: LoginOrder,
+        _ client: AdminClient,
+        _ path: String
+    ) async throws(CommandFailure) -> LoginProgress {
         let (driver, invitation) = try await Self.begin(order, client, path)
         let outcome = await Self.catching { () async throws(CommandFailure) in
             show(invitation)
@@ -75,7 +121,7 @@ struct LoginCommand: AsyncParsableCommand {
     }
 
     private func order() throws(CommandFailure) -> LoginOrder {
-        var order = LoginOrder(credential: name, way: device ? .device : manual ? .paste : .browser)
+        var order = LoginOrder(credential: name, way: device ? .device : manual ? .paste : .browser, scopes: scopes)
         // The authority says how long its code is valid.
         if device { order.timeout = LoginOrder.timeouts.upperBound }
         guard let timeout else { return order }

@@ -41,9 +41,11 @@ struct MCPServerOptions: ParsableArguments {
     @Flag(name: .customLong("no-login"), help: "With mcp: only write the configuration.")
     var skipsLogin = false
 
-    var isGiven: Bool { [clientID, redirectURI, issuer, entryName].contains { $0 != nil } || skipsLogin }
+    var isGiven: Bool { entryName != nil || isAboutLogin }
+    var isAboutLogin: Bool { [clientID, redirectURI, issuer].contains { $0 != nil } || skipsLogin }
 
-    static let names = "--client-id, --redirect-uri, --issuer, --name, --no-login"
+    static let loginNames = "--client-id, --redirect-uri, --issuer, --no-login"
+    static let names = "--name, \(loginNames)"
 }
 
 /// `authgateway add mcp URL`: finds the authorization server, writes credential and route, and logs in.
@@ -61,12 +63,15 @@ struct MCPServerAddition: Sendable {
     private let typedClient: LoginClient?
     private let name: String
 
-    init(_ command: AddCommand, _ path: String) throws(CommandFailure) {
+    /// - Parameters:
+    ///   - url: What a person typed, or what a preset says.
+    ///   - name: The name of the credential and the route; nil makes one of the URL.
+    init(_ command: AddCommand, _ path: String, url: String?, name standard: String? = nil) throws(CommandFailure) {
         self.path = path
         options = command.server
         secretSources = command.service
         (isConfirmed, isDryRun) = (command.yes.isGiven, command.isDryRun)
-        guard let text = command.service.name else {
+        guard let text = url else {
             let example = "authgateway add mcp https://mcp.example.com/mcp"
             throw CommandFailure(.usage, "say which server: \(example)")
         }
@@ -89,7 +94,7 @@ struct MCPServerAddition: Sendable {
                 "--secret and --redirect-uri belong to a client that you name with --client-id"
             )
         }
-        name = options.entryName ?? "\(ImportedName.made(fromURL: text))-mcp"
+        name = options.entryName ?? standard ?? "\(ImportedName.made(fromURL: text))-mcp"
         guard ConfigName.isValid(name) else { throw CommandFailure(.usage, ConfigName.rule) }
     }
 
@@ -136,18 +141,13 @@ struct MCPServerAddition: Sendable {
         guard !isDryRun else { return "Nothing was written.\n" }
         let place = findings.server.authorizeURL.origin.authority
         try Confirmation.require("Log in at \(place)?", isGiven: isConfirmed)
-        var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
-        var client = try await client(findings, discovery, &files)
+        var files = editor.secretFiles
+        let client = try await client(findings, discovery, &files)
         let (written, advice) = try await write(client, findings, editor, files)
         // The notice is about secrets that a person has pasted.
-        Console.write(written.text + (client.isRegistered ? "" : files.notice) + advice)
+        Console.write(written.text + (client.registrationURL == nil ? files.notice : "") + advice)
         guard !options.skipsLogin, written.gateway != .refuses else { return Self.later(name) }
-        var progress = try await logIn()
-        if progress.token == nil, progress.code == "invalid_client", client.isRegistered {
-            Console.writeError("\(place) no longer knows the client; registering it again.\n")
-            client = try await registerAgain(client, findings, discovery)
-            progress = try await logIn()
-        }
+        let progress = try await logIn()
         guard progress.token != nil else {
             throw CommandFailure(
                 .failed,
@@ -181,7 +181,8 @@ struct MCPServerAddition: Sendable {
     /// The client of this login, and how the configuration writes it.
     private struct Client {
         let client: LoginClient
-        let isRegistered: Bool
+        /// Where it was registered just now; nil for one that a person named.
+        var registrationURL: AuthorityURL?
         /// YAML of `client_secret`; nil without one.
         var secret: String?
         let redirect: String?
@@ -226,13 +227,12 @@ struct MCPServerAddition: Sendable {
         }
         let method = findings.server.methods.first { $0 != .none } ?? .post
         guard !secretSources.secrets.isEmpty else {
-            return Client(client: client, isRegistered: false, redirect: options.redirectURI)
+            return Client(client: client, redirect: options.redirectURI)
         }
         let what = Preset.RequiredSecret(variable: Self.secretName, what: "The secret of the client", where: nil)
         let secrets = try secretSources.secrets(of: [what], for: name, mayAsk: false, files: &files)
         return Client(
             client: client.authenticating(by: method),
-            isRegistered: false,
             secret: secrets.first?.yaml,
             redirect: options.redirectURI,
             advice: PresetAdvice(secrets, configuration: path, note: nil).text
@@ -249,19 +249,27 @@ struct MCPServerAddition: Sendable {
     ) async throws(CommandFailure) -> Client {
         guard let url = findings.server.registrationURL else { throw CommandFailure(.failed, "nothing was changed") }
         let client = try await Self.asking { () async throws(UnusableInput) in
-            try await discovery.register(at: url, for: findings, redirectingTo: redirect)
+            let method = findings.server.methods.first ?? .none
+            return try await discovery.register(at: url, as: method, scopes: findings.scopes, redirectingTo: redirect)
         }
         var secret: String?
         if let value = client.secret {
-            secret = "{file: \(YAMLScalar.literal(try files.add(value, as: "\(name).\(Self.secretName)")))}"
+            let file = try files.add(value, as: "\(name).\(Self.secretName)", isSealed: true)
+            secret = "{file: \(YAMLScalar.literal(file))}"
         }
-        return Client(client: client, isRegistered: true, secret: secret, redirect: redirect)
+        return Client(client: client, registrationURL: url, secret: secret, redirect: redirect)
     }
 
     // MARK: The configuration
 
     private func entry(_ client: Client, _ findings: LoginDiscovery.Findings) -> ConfigurationText.Entry {
-        .init(name, value: findings.credential(of: client.client, secret: client.secret, redirect: client.redirect))
+        let lines = findings.credential(
+            of: client.client,
+            secret: client.secret,
+            redirect: client.redirect,
+            registrationURL: client.registrationURL
+        )
+        return .init(name, value: lines)
     }
 
     private func write(
@@ -278,22 +286,6 @@ struct MCPServerAddition: Sendable {
         let advice = AddCommand.ensureProxy(in: editor) + client.advice
         let written = try await EditOutcome(editor: editor, path: path).apply(isConfirmed: true, with: files)
         return (written, advice)
-    }
-
-    /// The registration was lost, or never reached all of the authorization server.
-    private func registerAgain(
-        _ old: Client,
-        _ findings: LoginDiscovery.Findings,
-        _ discovery: LoginDiscovery
-    ) async throws(CommandFailure) -> Client {
-        let editor = try ConfigurationEditor(path)
-        var files = SecretFiles(stateDirectory: editor.stateDirectory, folder: editor.folder)
-        if old.secret != nil { _ = files.remove(["\(name).\(Self.secretName)"]) }
-        let client = try await register(old.redirect ?? "", findings, discovery, &files)
-        try editor.replace(entry(client, findings), in: "credentials")
-        let written = try await EditOutcome(editor: editor, path: path).apply(isConfirmed: true, with: files)
-        Console.write(written.text)
-        return client
     }
 
     // MARK: The login
@@ -320,6 +312,10 @@ struct LoginSummary: Sendable {
             ("MCP server", server.description),
             ("Authorization server", "\(host(found.authorizeURL)) (\(found.issuer))"),
         ]
+        // Its metadata may name the authorization server of somebody else, whose tokens it would get.
+        if found.authorizeURL.origin.host != server.origin.host {
+            lines.append(("", "This is another host than the MCP server's, which gets its token: trust both, or stop."))
+        }
         if host(found.tokenURL) != host(found.authorizeURL) { lines.append(("Tokens come from", host(found.tokenURL))) }
         if findings.resource != server.text { lines.append(("Valid for", findings.resource)) }
         let scopes =
@@ -341,7 +337,12 @@ extension LoginDiscovery.Findings {
     /// The credential, as lines of YAML.
     ///
     /// - Parameter secret: The value of `client_secret`, in YAML.
-    func credential(of client: LoginClient, secret: String?, redirect: String?) -> [String] {
+    func credential(
+        of client: LoginClient,
+        secret: String?,
+        redirect: String?,
+        registrationURL: AuthorityURL? = nil
+    ) -> [String] {
         func line(_ key: String, _ value: String) -> String { "\(key): \(YAMLScalar.literal(value))" }
         var lines = [
             "strategy: oauth2_authorization_code", line("authorize_url", server.authorizeURL.text),
@@ -350,6 +351,7 @@ extension LoginDiscovery.Findings {
         if let url = server.revokeURL { lines.append(line("revoke_url", url.text)) }
         lines.append(line("client_id", client.id))
         if let secret { lines += ["client_secret: \(secret)", "client_auth: \(client.method.key)"] }
+        if let registrationURL { lines.append(line("registration_url", registrationURL.text)) }
         if let redirect { lines.append(line("redirect_uri", redirect)) }
         if !scopes.isEmpty { lines.append("scopes: [\(scopes.map(YAMLScalar.literal).joined(separator: ", "))]") }
         lines.append(line("issuer", server.issuer))

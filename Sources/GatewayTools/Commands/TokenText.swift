@@ -57,7 +57,8 @@ enum TokenText {
     /// Nil for what is neither good nor bad: a token that no request has asked for.
     private static func color(of token: TokenStatus) -> TextStyle.Color? {
         switch token.state {
-        case .valid, .renewing: token.failing != nil && !token.needsPerson ? .yellow : usualColor(of: token)
+        case .valid, .renewing:
+            token.failing != nil && !token.needsPerson || token.missingScopes != nil ? .yellow : usualColor(of: token)
         default: usualColor(of: token)
         }
     }
@@ -76,7 +77,9 @@ enum TokenText {
         let parts = tokens.compactMap { token -> String? in
             if token.failing != nil { return failing(token) }
             let locked = token.lockedAt.map { " Locked at \(LogText.clean($0))." } ?? ""
-            return token.lastError.map { "\(LogText.clean(token.credential)): \(LogText.clean($0))\(locked)\n" }
+            return (token.lastError ?? token.missingScopeText).map {
+                "\(LogText.clean(token.credential)): \(LogText.clean($0))\(locked)\n"
+            }
         }
         return parts.isEmpty ? "" : "\n" + parts.joined()
     }
@@ -115,6 +118,8 @@ enum TokenText {
             ("rejected", token.lastRejectedAt),
             ("renewal budget", token.emptyBudgetText),
             ("clock", token.clockSkewSeconds.flatMap(ClockSkew.advice)),
+            ("added scopes", token.addedScopes?.joined(separator: " ")),
+            ("missing scopes", token.missingScopes?.joined(separator: " ")),
         ]
         let trouble = troubles(of: token) ?? [("last error", token.lastError), ("what to do", token.action)]
         return lines(facts + trouble)

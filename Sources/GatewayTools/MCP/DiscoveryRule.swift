@@ -25,6 +25,8 @@ package struct DiscoveryRule: Hashable, Sendable {
         do throws(AuthorityURL.Refusal) {
             url = try AuthorityURL(text)
         } catch {
+            // It may hold a password.
+            guard !text.contains("@") else { throw UnusableInput("\(name): \(error.message)") }
             throw UnusableInput("\(name) is \(JSONString.quoted(text, limit: 200) { $0.isHarmless }): \(error.message)")
         }
         guard isTyped(url.origin) || Self.mayBePublic(url.origin) else { throw Self.notPublic(url, named: name) }

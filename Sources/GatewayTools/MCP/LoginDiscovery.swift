@@ -124,12 +124,14 @@ package struct LoginDiscovery: Sendable {
     // MARK: Registration
 
     /// Registers a client that logs people in (RFC 7591 section 3.1).
+    ///
+    /// The answer may have a `registration_access_token` (RFC 7592), with which the registration can be changed. It is not kept.
     package func register(
         at url: AuthorityURL,
-        for findings: Findings,
+        as method: ClientMethod,
+        scopes: [String],
         redirectingTo redirect: String
     ) async throws(UnusableInput) -> LoginClient {
-        let method = findings.server.methods.first ?? .none
         var members: [String: JSONValue] = [
             "client_name": .string("AuthGateway"),
             "redirect_uris": .array([.string(redirect)]),
@@ -139,7 +141,7 @@ package struct LoginDiscovery: Sendable {
             // Without it, OpenID Connect refuses redirects to loopback.
             "application_type": .string("native"),
         ]
-        if !findings.scopes.isEmpty { members["scope"] = .string(findings.scopes.joined(separator: " ")) }
+        if !scopes.isEmpty { members["scope"] = .string(scopes.joined(separator: " ")) }
         guard let bytes = try? JSONValue.object(members).bytes() else {
             throw UnusableInput("the registration cannot be written as JSON")
         }

@@ -148,6 +148,12 @@ package enum ClientMethod: String, CaseIterable, Sendable {
         case .basic: "basic"
         }
     }
+
+    /// - Parameter key: The value of `client_auth`.
+    init?(key: String) {
+        guard let method = Self.allCases.first(where: { $0.key == key }) else { return nil }
+        self = method
+    }
 }
 
 /// A client as an authorization server knows it.
@@ -214,23 +220,16 @@ package struct LoginClient: Hashable, Sendable {
     }
 }
 
-/// Scopes as servers name them (RFC 6749 section 3.3).
+/// Scopes as servers name them.
 enum LoginScopes {
-    static let maximum = 64
+    static let maximum = ScopeToken.maximumCount
 
     static func read(_ names: [String], named place: String) throws(UnusableInput) -> [String] {
         guard names.count <= maximum else { throw UnusableInput("\(place) has more than \(maximum) scopes") }
-        let isScope = { (name: String) in
-            (1...256).contains(name.utf8.count)
-                && name.utf8.allSatisfy {
-                    (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")
-                }
-        }
-        guard names.allSatisfy(isScope) else {
+        guard names.allSatisfy(ScopeToken.isValid) else {
             throw UnusableInput("\(place) has what is not a scope (RFC 6749 section 3.3)")
         }
-        var seen: Set<String> = []
-        return names.filter { seen.insert($0).inserted }
+        return names.addingNew([])
     }
 }
 

@@ -74,6 +74,8 @@ struct AdminClient: Sendable {
     private let isOwnAddress: Bool
     /// What `--admin` says; nil for the gateway of a configuration.
     private let named: NamedAdmin?
+    /// Whether its address was typed, so that it may belong to another machine.
+    var isNamed: Bool { named != nil }
 
     /// - Parameter isOwnAddress: Whether the address comes from the configuration, or from a record that this user wrote. Otherwise
     ///   the token goes to a socket of the state directory or nowhere.

@@ -16,6 +16,9 @@ struct AdminInputTests {
 
     @Test func whatIsWrittenIsRead() throws {
         try expectRoundTrip(LoginOrder(credential: "b\u{e4}r \"x\"", way: .device, timeout: .milliseconds(1500)))
+        try expectRoundTrip(LoginOrder(credential: "mcp", scopes: ["files:write", "a"]))
+        #expect(throws: GatewayProblem.self) { try LoginOrder(body: Array(#"{"scopes": "a"}"#.utf8)) }
+        #expect(throws: GatewayProblem.self) { try LoginOrder(body: Array(#"{"scopes": ["a", 1]}"#.utf8)) }
         try expectRoundTrip(DownscopeOptions(scopes: ["a", "b"], resource: "https://api.example.com/1"))
         try expectRoundTrip(DownscopeOptions(scopes: [], sharedLink: Secret("https://example.com/s/1")))
         try expectRoundTrip(ExplanationQuestion(input: "GET /a?b=\"c\"\n", client: "ci"))

@@ -77,6 +77,21 @@ struct StatusReportTests {
         #expect(report.narrowed(to: "mail")?.needing == [])
     }
 
+    @Test func aMissingScopeNeedsAPersonAfterWhatFails() {
+        var report = Self.report
+        var lacking = Self.token("mail")
+        lacking.missingScopes = ["write"]
+        lacking.action = "authgateway login mail --scope write"
+        report.tokens = [lacking, Self.token("box", .loginRequired)]
+        let items = Attention.items(readiness: Readiness(.ready), tokens: report.tokens, expirations: [])
+        #expect(items.map(\.name) == ["box", "mail"] && items.last?.severity == .soon)
+        #expect(items.last?.title == "mail: its token lacks a scope" && items.last?.command == lacking.action)
+        #expect(report.needing == ["box", "mail"])
+        #expect(!lacking.needsAttention, "requests are served, so the readiness does not change")
+        lacking.failing = Self.failing("mail", needsPerson: false).failing
+        #expect(Attention.items(readiness: Readiness(.ready), tokens: [lacking], expirations: []).count == 1)
+    }
+
     private static func failing(_ name: String, needsPerson: Bool) -> TokenStatus {
         var token = token(name)
         token.failing = TokenStatus.Failing(

@@ -70,4 +70,33 @@ struct SecretFilesTests {
         #expect(files.remove(["box.TOKEN", "never.THERE"]) == ["box.TOKEN"])
         #expect(folder.text("state/secrets/box.TOKEN") == nil)
     }
+
+    @Test func anIssuedSecretIsEncryptedAndReadAsAnyOther() throws {
+        let folder = try Folder()
+        let path = "\(folder.path)/state/secrets/calc.SECRET"
+        var files = SecretFiles(stateDirectory: folder.path + "/state", folder: folder.path, hasKeyFile: true)
+        _ = try files.add(Secret("canary"), as: "calc.SECRET", isSealed: true)
+        _ = try files.add(Secret("pasted"), as: "box.TOKEN")
+        try files.write { () throws(CommandFailure) in }
+        #expect(folder.text("state/secrets/calc.SECRET")?.hasPrefix("authgateway-sealed-1 ") == true)
+        #expect(folder.text("state/secrets/calc.SECRET")?.contains("canary") == false)
+        #expect(folder.text("state/secrets/box.TOKEN") == "pasted")
+        let source = SystemSecretSource(environment: [:])
+        #expect(try source.file(path) == Secret("canary"))
+        // Under another name, or without its key, it is of no use.
+        let other = "\(folder.path)/state/secrets/other"
+        try FileManager.default.copyItem(atPath: path, toPath: other)
+        #expect(throws: UnusableInput.self) { try source.file(other) }
+        try FileManager.default.removeItem(atPath: "\(folder.path)/state/token.key")
+        let missing = #expect(throws: UnusableInput.self) { try source.file(path) }
+        #expect(try #require(missing).message.contains("token.key, which is not there"))
+    }
+
+    @Test func whereTheKeyIsElsewhereItIsNotEncrypted() throws {
+        let folder = try Folder()
+        var files = SecretFiles(stateDirectory: folder.path + "/state", folder: folder.path)
+        _ = try files.add(Secret("canary"), as: "calc.SECRET", isSealed: true)
+        try files.write { () throws(CommandFailure) in }
+        #expect(folder.text("state/secrets/calc.SECRET") == "canary" && folder.text("state/token.key") == nil)
+    }
 }

@@ -151,6 +151,24 @@ struct CredentialRuleTests {
         #expect(finding(.status(key)).level == .ok)
     }
 
+    @Test func aMissingScopeIsAWarningWithTheLogin() {
+        var status = TokenStatus(
+            credential: "my box",
+            strategy: "box_oauth",
+            subject: nil,
+            state: .valid,
+            generation: 3,
+            remainingSeconds: 3600,
+            isRenewable: true,
+            action: "authgateway login 'my box' --scope write"
+        )
+        #expect(finding(.status(status)).level == .ok)
+        status.missingScopes = ["write"]
+        let found = finding(.status(status))
+        #expect(found.level == .warning && found.text.contains("the token lacks the scope write"))
+        #expect(found.command == "authgateway login 'my box' --scope write")
+    }
+
     @Test func whatIsLockedIsSaidOnce() {
         let locked = status(.locked)
         #expect(locked.level == .error && locked.text == "locked by an operator")

@@ -118,6 +118,19 @@ struct BuiltInPresetTests {
         }
     }
 
+    @Test func mcpServersAreNamed() throws {
+        let library = PresetLibrary(Self.presets)
+        #expect(library.mcpServers == ["atlassian", "github", "linear", "notion", "sentry"])
+        #expect(library["linear"]?.mcp?.text == "https://mcp.linear.app/mcp")
+        let shown = try #require(library["linear"]?.text)
+        #expect(shown.contains("MCP server:     https://mcp.linear.app/mcp (authgateway add mcp linear)\n"))
+        let servers = Self.presets.compactMap(\.mcp)
+        #expect(servers.allSatisfy { $0.origin.scheme == .https && !$0.origin.isLoopback })
+        // Streams of events are silent for minutes.
+        let keyed = try #require(library["github-mcp"]?.routes.first?.node)
+        #expect(Self.value("timeouts", of: keyed)?.canonicalText.contains("10m") == true)
+    }
+
     // MARK: What becomes of it
 
     /// As `check --no-secrets` does, for what `authgateway add` writes.

@@ -1,4 +1,5 @@
 import GatewayHTTP
+import GatewayTesting
 import Testing
 
 @Suite("Challenges of WWW-Authenticate", .timeLimit(.minutes(5)))
@@ -124,5 +125,33 @@ struct AuthChallengeTests {
             }
             Issue.record("\(noise) is read as \(challenges)")
         }
+    }
+
+    // MARK: Missing scopes
+
+    private static let lacks = #"Bearer error="insufficient_scope""#
+    private static let missing: [([String], [String]?)] = [
+        (["\(lacks), scope=\"files:write files:read\""], ["files:write", "files:read"]),
+        (["bearer Error=insufficient_scope, Scope=a"], ["a"]), (["\(lacks), scope=\" a  a \""], ["a"]),
+        (["Basic realm=\"x\", \(lacks), scope=\"a\""], ["a"]), (["Basic realm=\"x\"", "\(lacks), scope=\"a\""], ["a"]),
+        // The metadata that it names is of no account here.
+        (["\(lacks), scope=\"a\", resource_metadata=\"http://169.254.169.254/\""], ["a"]),
+        ([lacks], nil), (["\(lacks), scope=\"\""], nil), ([], nil),
+        (["Bearer error=\"invalid_token\", scope=\"a\""], nil), (["Bearer scope=\"a\""], nil),
+        (["DPoP error=\"insufficient_scope\", scope=\"a\""], nil),
+        // The scope of another challenge is not the one that is missing.
+        (["Bearer scope=\"a\", \(lacks)"], nil), (["\(lacks), scope=\"a\\\"b\""], nil),
+        (["\(lacks), scope=\"caf\u{E9}\""], nil),
+        (["\(lacks), scope=\"\(String(repeating: "a", count: 256))\""], [String(repeating: "a", count: 256)]),
+        (["\(lacks), scope=\"\(String(repeating: "a", count: 257))\""], nil),
+        (["\(lacks), scope=\"\((1...65).map(String.init).joined(separator: " "))\""], nil),
+    ]
+
+    @Test(arguments: missing)
+    func theScopesThatATokenLacksAreRead(_ values: [String], _ expected: [String]?) {
+        let found = HeadText.response(403, values.map { "WWW-Authenticate: \($0)" }) { head, bytes in
+            AuthChallenge.missingScopes(in: head, bytes)
+        }
+        #expect((found ?? nil) == expected)
     }
 }

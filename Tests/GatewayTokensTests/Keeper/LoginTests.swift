@@ -19,9 +19,13 @@ struct LoginTests {
         )
     }
 
-    private func bench(_ answers: [ScriptedTokenEndpoint.Answer] = [], seed: TokenSet? = nil) -> KeeperBench {
+    private func bench(
+        _ answers: [ScriptedTokenEndpoint.Answer] = [],
+        seed: TokenSet? = nil,
+        scopes: [String]? = nil
+    ) -> KeeperBench {
         var grant = SampleGrant(rotatesRefreshToken: true, initial: seed)
-        grant.login = SampleLogin()
+        grant.login = SampleLogin(scopes: scopes)
         grant.renewsSeed = seed != nil
         return KeeperBench(ScriptedTokenEndpoint(answers), grant: grant)
     }
@@ -92,6 +96,62 @@ struct LoginTests {
             try await bench.clock.untilStatus(bench, .valid)
             #expect(bench.generation == 2)
         }
+    }
+
+    // MARK: Scopes
+
+    @Test func aMissingScopeAsksForALoginAndRenewsNothing() async throws {
+        try await bench(scopes: ["read"]).running { bench in
+            _ = try await bench.keeper.logIn(with: Self.token("one")).get()
+            for _ in 0..<1000 { bench.keeper.lacks(["read", "write"], generation: 1, by: .sample) }
+            #expect(bench.status.state == .valid && bench.status.missingScopes == ["write"])
+            #expect(bench.status.action == "authgateway login box-service --scope write" && !bench.status.needsPerson)
+            #expect(bench.status.missingScopeText?.contains("the scope write") == true)
+            #expect(bench.generation == 1 && bench.endpoint.requests.isEmpty)
+            try await bench.audit.untilRecorded(.scopeMissing, times: 1)
+            let event = try #require(bench.audit.last(.scopeMissing))
+            #expect(event.detail["scopes"] == "write" && event.errorCode == "insufficient_scope")
+            #expect(event.outcome == .failed && event.demand?.route == "box" && event.generation == 1)
+            _ = try await bench.keeper.logIn(with: Self.token("two")).get()
+            #expect(bench.status.missingScopes == nil && bench.status.action == nil)
+            // A response to a request from before the login.
+            bench.keeper.lacks(["write"], generation: 1, by: .sample)
+            #expect(bench.status.missingScopes == nil)
+            #expect(bench.audit.count(of: .scopeMissing) == 1)
+        }
+    }
+
+    @Test func whereNoLoginAsksForScopesNoneIsMissed() async throws {
+        try await bench().running { bench in
+            _ = try await bench.keeper.logIn(with: Self.token("one")).get()
+            bench.keeper.lacks(["write"], generation: 1, by: .sample)
+            #expect(bench.status.missingScopes == nil && bench.audit.count(of: .scopeMissing) == 0)
+        }
+    }
+
+    @Test func whatAnUpstreamNamesCannotAddToTheCommand() async throws {
+        try await bench(scopes: []).running { bench in
+            _ = try await bench.keeper.logIn(with: Self.token("one")).get()
+            bench.keeper.lacks(["a;reboot", "$(id)"], generation: 1, by: .sample)
+            let action = bench.status.action
+            #expect(action == "authgateway login box-service --scope 'a;reboot' --scope '$(id)'")
+        }
+    }
+
+    @Test func theScopesOfALoginStayWithItsToken() async throws {
+        let store = RecordingTokenStore()
+        let grant = SampleGrant(rotatesRefreshToken: true)
+        try await KeeperBench(grant: grant, store: store).running { bench in
+            #expect(await bench.keeper.addedScopes() == [])
+            var token = Self.token("one")
+            token.addedScopes = ["write", "admin"]
+            _ = try await bench.keeper.logIn(with: token).get()
+            #expect(bench.status.addedScopes == ["write", "admin"])
+            #expect(await bench.keeper.addedScopes() == ["write", "admin"])
+        }
+        #expect(store[key]?.token.addedScopes == ["write", "admin"])
+        // Another process has not read the record yet.
+        #expect(await KeeperBench(grant: grant, store: store).keeper.addedScopes() == ["write", "admin"])
     }
 
     // MARK: A login whose answer brought nothing of use but a refresh token

@@ -72,6 +72,12 @@ struct DiscoveryRuleTests {
         let shown = #expect(throws: UnusableInput.self) { try rule(Self.typed).url("\u{1B}]0;x\u{7}", named: "x") }
         let message = try #require(shown).message
         #expect(!message.contains("\u{1B}"))
+        for scheme in ["https", "http"] {
+            let refused = #expect(throws: UnusableInput.self) {
+                try rule(Self.typed).url("\(scheme)://me:secret@a.example/", named: "x")
+            }
+            #expect(try #require(refused).message.hasPrefix("x: must "))
+        }
     }
 
     @Test(arguments: [

@@ -224,7 +224,12 @@ struct LoginDiscoveryTests {
         let discovery = try discovery(endpoint)
         let found = try await discovery.findings(of: try AuthorityURL(Self.server))
         let url = try #require(found.server.registrationURL)
-        let client = try await discovery.register(at: url, for: found, redirectingTo: "http://127.0.0.1:61234/callback")
+        let client = try await discovery.register(
+            at: url,
+            as: found.server.methods.first ?? .none,
+            scopes: found.scopes,
+            redirectingTo: "http://127.0.0.1:61234/callback"
+        )
         return (client, try #require(endpoint.requests.last))
     }
 
@@ -299,6 +304,9 @@ struct LoginDiscoveryTests {
         let found = try await findings(Self.usual)
         let text = LoginSummary(try AuthorityURL(Self.server), found, client: nil).text
         #expect(text.contains("Authorization server  auth.example.org (https://auth.example.org)\n"))
+        #expect(text.contains("This is another host than the MCP server's"))
+        let own = LoginSummary(try AuthorityURL("https://auth.example.org/mcp"), found, client: nil).text
+        #expect(!own.contains("another host"))
         #expect(text.contains("Scopes                read\n") && text.contains("registered at auth.example.org\n"))
         let document = try LoginClient(typed: "https://app.example/c.json")
         #expect(

@@ -198,6 +198,11 @@ struct LoginMetadataTests {
         #expect(throws: UnusableInput.self) { try LoginClient(typed: id) }
     }
 
+    @Test func aMethodIsNamedInTheConfigurationAsInRegistrations() {
+        for method in ClientMethod.allCases { #expect(ClientMethod(key: method.key) == method) }
+        #expect(ClientMethod(key: "private_key_jwt") == nil)
+    }
+
     private func registered(_ json: String, _ asked: ClientMethod = .none) throws -> LoginClient {
         try LoginClient(JSONValue(Array(json.utf8), uniqueNames: true), asked: asked)
     }
