@@ -594,8 +594,20 @@ extension RequestAuthorizer {
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match
     ) -> ToolRule? {
+        guard ToolRule.mayCall(head, bytes), let rule = toolRule(of: head, bytes, match), rule.source == .body else {
+            return nil
+        }
+        return rule
+    }
+
+    /// The rule for the calls in an admitted request, and for what is shown of its response; nil if there is none.
+    func toolRule(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match
+    ) -> ToolRule? {
         if case .unrouted = match { return nil }
-        return gates[match.route].ruleForBody(match, head, bytes)
+        return gates[match.route].toolRule(match, head, bytes)
     }
 
     /// What a signer needs before the request can be sent. A request that reads another path than its own is refused unless the
