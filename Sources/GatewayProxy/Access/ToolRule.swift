@@ -51,7 +51,7 @@ package struct ToolRule: Hashable, Sendable {
     ///
     /// - Parameter mayCall: The request may carry a call.
     package func explanation(mayCall: Bool) -> String {
-        guard mayCall else { return "the request carries no call; if it opens a stream, lists in it show only these tools" }
+        guard mayCall else { return "the request carries no call; lists in a stream show only these tools" }
         let lists = "tools/list shows only these tools"
         return switch source {
         case .body: "the calls in the body are checked once it has been received, and \(lists)"

@@ -1,4 +1,5 @@
 import GatewayHTTP
+import GatewayTesting
 import Testing
 
 @testable import GatewayProxy
@@ -112,6 +113,32 @@ struct ToolListFilterTests {
         #expect(out.count == "data: {}\n\n".utf8.count, "nothing follows")
     }
 
+    @Test func howAStreamIsCutChangesNothing() {
+        var random = SplitMix(seed: 1)
+        let pieces = [
+            "\n", "\r", "\r\n", "\n\n", "data", ":", " ", "{", "}", "x", "\u{FEFF}", "data: {}\n", ": c\n",
+            "data: \(Self.answer("delete"))\n", "data: \(Self.answer("search", "delete"))\r\n\r\n",
+        ]
+        for _ in 0..<2_000 {
+            let text = (0..<Int.random(in: 1...12, using: &random))
+                .map { _ in pieces[Int.random(in: 0..<pieces.count, using: &random)] }.joined()
+            let whole = try? Self.shown(text, isStream: true)
+            for size in [1, 2, 5] { #expect((try? Self.shown(text, isStream: true, by: size)) == whole, "\(text)") }
+            for data in Self.data(of: whole ?? "") { #expect(!data.contains("delete"), "\(text)") }
+        }
+    }
+
+    /// The data of the events, as a client finds them.
+    private static func data(of stream: String) -> [String] {
+        let text = stream.replacing("\r\n", with: "\n").replacing("\r", with: "\n")
+        let lines = (text.hasPrefix("\u{FEFF}") ? text.dropFirst() : text[...])
+            .split(separator: "\n", omittingEmptySubsequences: false)
+        return lines.split(separator: "")
+            .map { event in
+                event.filter { $0 == "data" || $0.hasPrefix("data:") }.map { $0.dropFirst(5) }.joined(separator: "\n")
+            }
+    }
+
     // MARK: Limit
 
     @Test(arguments: [false, true])
@@ -199,7 +226,7 @@ struct ToolListFilterTests {
         ("Content-Type: text/event-stream\r\n", .events, .events),
         ("Content-Type: text/event-stream;charset=utf-8\r\n", .events, .events),
         ("Content-Type: x/y; z=text/event-stream\r\n", .events, .events),
-        ("Content-Length: 0\r\nContent-Type: application/json\r\n", .json, .nothing),
+        ("Content-Length: 0\r\nContent-Type: application/json\r\n", .nothing, .nothing),
     ])
     func aResponseIsReadByItsType(
         _ fields: String,
