@@ -178,8 +178,9 @@ struct ToolListFilterTests {
     private static func requests(_ head: String, _ body: String = "", from source: ToolRule.Source = .body) throws
         -> Requests?
     {
-        var (rule, decoder) = (rule, RequestHeadDecoder(maxBytes: 10_000, maxFields: 100))
+        var rule = Self.rule
         rule.source = source
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let framing = body.isEmpty ? "" : "Content-Length: \(body.utf8.count)\r\n"
         let bytes = Array("\(head)Host: a\r\n\(framing)\r\n".utf8)
         guard case .head = decoder.decode(bytes.span) else { throw RawError("The head is not read.") }
@@ -220,14 +221,16 @@ struct ToolListFilterTests {
         return ToolListFilter.reading(of: decoder.head, bytes.span, to: requests)
     }
 
-    @Test(arguments: [
-        ("Content-Type: application/json\r\n", ToolListFilter.Reading.json, .nothing),
+    private static let types: [(fields: String, toList: ToolListFilter.Reading, ofStream: ToolListFilter.Reading)] = [
+        ("Content-Type: application/json\r\n", .json, .nothing),
         ("Content-Type: Application/JSON; charset=utf-8\r\nContent-Encoding: identity\r\n", .json, .nothing),
         ("Content-Type: text/event-stream\r\n", .events, .events),
         ("Content-Type: text/event-stream;charset=utf-8\r\n", .events, .events),
         ("Content-Type: x/y; z=text/event-stream\r\n", .events, .events),
         ("Content-Length: 0\r\nContent-Type: application/json\r\n", .nothing, .nothing),
-    ])
+    ]
+
+    @Test(arguments: types)
     func aResponseIsReadByItsType(
         _ fields: String,
         _ toList: ToolListFilter.Reading,
