@@ -98,7 +98,7 @@ final class ToolListFilter {
     func take(_ part: borrowing Span<UInt8>, into out: inout [UInt8]) throws(RPCFault) {
         guard !isOver else { return }
         if isStream {
-            for index in part.indices { try take(part[index], into: &out) }
+            try takeEvents(part, into: &out)
         } else {
             for index in part.indices { held.append(part[index]) }
         }
@@ -151,28 +151,35 @@ final class ToolListFilter {
 
     // MARK: Events (HTML, "Server-sent events", "Interpreting an event stream")
 
-    private func take(_ byte: UInt8, into out: inout [UInt8]) throws(RPCFault) {
-        if byte == Self.lineFeed, let place = returned.take() {
-            guard place == .held else { return out.append(byte) }
+    private func takeEvents(_ part: borrowing Span<UInt8>, into out: inout [UInt8]) throws(RPCFault) {
+        // Local, because each access to a property of a class is checked.
+        var (held, lineStart, returned) = (self.held, self.lineStart, self.returned)
+        self.held = []
+        defer { (self.held, self.lineStart, self.returned) = (held, lineStart, returned) }
+        for index in part.indices {
+            let byte = part[index]
+            if byte == Self.lineFeed, let place = returned.take() {
+                if place == .held { held.append(byte) } else { out.append(byte) }
+                lineStart = held.count
+                continue
+            }
+            returned = nil
             held.append(byte)
-            return lineStart = held.count
+            guard byte == Self.lineFeed || byte == Self.carriageReturn else { continue }
+            let isBlank = held.count == lineStart + 1
+            // A comment keeps the connection open, and belongs to no event.
+            let isComment = held[lineStart] == Self.colon
+            if isBlank {
+                out += try event(held)
+                held.removeAll(keepingCapacity: held.count < 65_536)
+                isFirstEvent = false
+            } else if isComment {
+                out += held[lineStart...]
+                held.removeSubrange(lineStart...)
+            }
+            if byte == Self.carriageReturn { returned = isBlank || isComment ? .sent : .held }
+            lineStart = held.count
         }
-        returned = nil
-        held.append(byte)
-        guard byte == Self.lineFeed || byte == Self.carriageReturn else { return }
-        let isBlank = held.count == lineStart + 1
-        // A comment keeps the connection open, and belongs to no event.
-        let isComment = held[lineStart] == Self.colon
-        if isBlank {
-            out += try event(held)
-            held.removeAll(keepingCapacity: held.count < 65_536)
-            isFirstEvent = false
-        } else if isComment {
-            out += held[lineStart...]
-            held.removeSubrange(lineStart...)
-        }
-        if byte == Self.carriageReturn { returned = isBlank || isComment ? .sent : .held }
-        lineStart = held.count
     }
 
     private func event(_ bytes: [UInt8]) throws(RPCFault) -> [UInt8] {

@@ -130,9 +130,16 @@ struct ToolListFilterTests {
 
     /// The data of the events, as a client finds them.
     private static func data(of stream: String) -> [String] {
-        let text = stream.replacing("\r\n", with: "\n").replacing("\r", with: "\n")
-        let lines = (text.hasPrefix("\u{FEFF}") ? text.dropFirst() : text[...])
-            .split(separator: "\n", omittingEmptySubsequences: false)
+        var (lines, isBehindReturn) = ([""], false)
+        for scalar in (stream.hasPrefix("\u{FEFF}") ? stream.dropFirst() : stream[...]).unicodeScalars {
+            defer { isBehindReturn = scalar == "\r" }
+            if scalar == "\n", isBehindReturn { continue }
+            if scalar == "\n" || scalar == "\r" {
+                lines.append("")
+            } else {
+                lines[lines.count - 1].unicodeScalars.append(scalar)
+            }
+        }
         return lines.split(separator: "")
             .map { event in
                 event.filter { $0 == "data" || $0.hasPrefix("data:") }.map { $0.dropFirst(5) }.joined(separator: "\n")
