@@ -52,7 +52,7 @@ final class RouteGate: Sendable {
         usualMethods = route.allow.map { rule in
             UsualMethod.allCases.reduce(0) { $0 | (rule.takes($1.name) ? $1.rawValue : 0) }
         }
-        namesTools = route.namesTools
+        namesTools = route.allow.contains { $0.tools != nil }
         endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
         refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth

@@ -269,7 +269,7 @@ extension RoutePlan {
         )
         .covers {
             let rules: [any CanonicalValue] = [$0.allow.map(\.methods), $0.allow.map(\.path.description)]
-            return $0.namesTools ? rules + [$0.allow.map { $0.tools?.description }] : rules
+            return $0.allow.contains { $0.tools != nil } ? rules + [$0.allow.map { $0.tools?.description }] : rules
         }
         .shows("allow", texts: Allow.texts) { $0.allow.isEmpty ? nil : .list($0.allow.map(\.shown)) }
         .means("The only methods, paths and MCP tools that may be requested. Any other request gets 403.")

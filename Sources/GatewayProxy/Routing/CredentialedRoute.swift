@@ -36,12 +36,12 @@ final class CredentialedRoute {
     let isSigned: Bool
     /// Some request is collected before it is sent: for a signature, or for a rule that reads calls (``ToolRule``).
     let mayCollect: Bool
-    /// Some rule is about MCP tools (``ToolRule``).
-    let namesTools: Bool
     /// A rule of the route (`rejected_when`) or the signer of ``credential`` recognizes rejections besides a 401.
     let judgesResponses: Bool
     /// Each client connection has its own upstream connection.
     let usesPrivateConnection: Bool
+    /// Some rule is about MCP tools (``ToolRule``).
+    let namesTools: Bool
     /// The gateway adds fields that name the client: ``CompiledRoute/forwarded``.
     let addsForwarded: Bool
     /// The answers for the engines that have asked so far.
@@ -84,9 +84,9 @@ final class CredentialedRoute {
         isBare = route.source == nil && route.selection == nil
         isSigned = credential?.signer != nil
         mayCollect = credential?.signer != nil || route.plan.allow.contains { $0.tools?.source == .body }
-        namesTools = route.plan.namesTools
         judgesResponses = credential != nil && (route.policy.rejectedWhen != nil || credential?.signer?.judge != nil)
         usesPrivateConnection = route.plan.allowsConnectionAuth
+        namesTools = route.plan.namesTools
         addsForwarded = route.forwarded.addsOurs
         let own = credential.map { Self.ownedNames(of: $0) } ?? []
         let more = own.filter { !route.ownedNames.contains($0) }
