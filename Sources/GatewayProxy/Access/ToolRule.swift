@@ -75,7 +75,11 @@ package struct ToolRule: Hashable, Sendable {
     ]
     private static let notifications = "notifications/"
     private static let call = "tools/call"
-    private static let list = "tools/list"
+
+    /// A method that lists tools, or that some server may take for `tools/list` if a rule lets it pass (`mcp_methods`).
+    private static func lists(_ method: [UInt8]) -> Bool {
+        !method.elementsEqual(call.utf8) && method.map(\.asciiLowercased).starts(with: "tools/".utf8)
+    }
 
     func allows(tool name: [UInt8]) -> Bool { tools.contains { $0.matches(name) } }
 
@@ -309,11 +313,11 @@ package struct ToolRule: Hashable, Sendable {
             switch source {
             case .header:
                 let methods = Self.values(of: Self.methodField, head, bytes)
-                if methods.contains(where: { $0.elementsEqual(Self.list.utf8) }) { return ToolListFilter.Requests() }
+                if methods.contains(where: Self.lists) { return ToolListFilter.Requests() }
             case .body:
                 // It was read before.
                 guard let read = try? RPCBody(body) else { return ToolListFilter.Requests() }
-                let lists = read.messages.filter { $0.method?.elementsEqual(Self.list.utf8) ?? false }
+                let lists = read.messages.filter { $0.method.map(Self.lists) ?? false }
                 if !lists.isEmpty {
                     return ToolListFilter.Requests(ids: lists.compactMap(\.id), isBatch: read.isBatch)
                 }

@@ -202,6 +202,8 @@ struct ToolListFilterTests {
         #expect(try Self.requests(Self.post, Self.list) == Requests(ids: ["7"]))
         #expect(try Self.requests(Self.post, Self.list.replacing("/", with: #"\u002f"#)) == Requests(ids: ["7"]))
         #expect(try Self.requests(Self.post, "[\(Self.ping),\(Self.list)]") == Requests(ids: ["7"], isBatch: true))
+        #expect(try Self.requests(Self.post, Self.list.replacing("tools/list", with: "Tools/List")) != nil)
+        #expect(try Self.requests(Self.post, Self.list.replacing("tools/list", with: "tools/call")) == nil)
         #expect(try Self.requests(Self.post, Self.ping) == nil)
         #expect(try Self.requests(Self.post, "{") == Requests(), "what cannot be read may be a list")
         #expect(try Self.requests("\(Self.post)Mcp-Method: tools/list\r\n", "x", from: .header) == Requests())
