@@ -131,6 +131,28 @@ struct ToolListTests {
         }
     }
 
+    @Test func aReloadEndsAStreamUnderANarrowerRule() async throws {
+        let origin = try RawOrigin { connection, _, _ in
+            _ = connection.readMessage()
+            connection.send("\(Self.events)Content-Length: 100\r\n\r\n: open\n")
+            _ = connection.read(count: 1)
+        }
+        try await withProxy(origin, source: LockableSource(), route: { $0.allow = Self.allow() }) { proxy in
+            let client = try proxy.client()
+            client.send("GET /api/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(client.read(through: ": open\n\r\n") != nil)
+            let unchanged = try proxy.reload { _ in }
+            #expect(unchanged == [] && client.waitingBytes == 0)
+            _ = try proxy.reload { configuration in
+                for index in configuration.routes.indices {
+                    configuration.routes[index].plan.allow[0].tools?.tools = []
+                }
+            }
+            _ = try client.readToEnd(.reset)
+            client.close()
+        }
+    }
+
     @Test func byFieldsAListIsFilteredToo() async throws {
         let response = "\(Self.json)Content-Length: \(Self.all.utf8.count)\r\n\r\n\(Self.all)"
         try await withProxy(try RawOrigin.answering(response), route: { $0.allow = Self.allow(.header) }) { proxy in

@@ -589,14 +589,17 @@ extension RequestAuthorizer {
     }
 
     /// The rule that has to see the body of an admitted request before it is sent; nil if none has to.
+    ///
+    /// - Parameter isFiltered: The rule has a say in the response, whether or not it has to see the body.
     func ruleForBody(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
-        _ match: RouteTable.Match
+        _ match: RouteTable.Match,
+        isFiltered: Bool
     ) -> ToolRule? {
-        guard ToolRule.mayCall(head, bytes), let rule = toolRule(of: head, bytes, match), rule.source == .body else {
-            return nil
-        }
+        guard isFiltered || ToolRule.mayCall(head, bytes), let rule = toolRule(of: head, bytes, match),
+            isFiltered || rule.source == .body
+        else { return nil }
         return rule
     }
 

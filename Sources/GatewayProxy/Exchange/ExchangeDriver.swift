@@ -391,10 +391,15 @@ final class ExchangeDriver {
         connect(isFresh: isFresh)
     }
 
-    /// The rule that has to see the body before the request is sent; nil if none has to.
+    /// The rule that has to see the body before the request is sent, or that the response is filtered by; nil if there is none.
     var ruleForBody: ToolRule? {
         let bytes = request.bytes
-        return shared.authorizer.ruleForBody(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
+        return shared.authorizer.ruleForBody(
+            of: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted.match,
+            isFiltered: isFiltered
+        )
     }
 
     private func refusalOfCalls() -> GatewayProblem? {
@@ -1212,6 +1217,9 @@ final class ExchangeDriver {
     }
 
     // MARK: Lists of tools
+
+    /// A rule decides what of the response is shown.
+    var isFiltered: Bool { filter != nil }
 
     /// Finds out whether the response lists tools that a rule does not name.
     ///
