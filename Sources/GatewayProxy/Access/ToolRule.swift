@@ -309,6 +309,8 @@ package struct ToolRule: Hashable, Sendable {
         _ bytes: borrowing Span<UInt8>,
         body: borrowing Span<UInt8>
     ) -> ToolListFilter.Requests? {
+        // All are shown, in lists of any length.
+        guard !tools.contains(where: { $0.text == "*" }) else { return nil }
         if Self.mayCall(head, bytes) {
             switch source {
             case .header:

@@ -210,6 +210,17 @@ struct ToolListFilterTests {
         #expect(try Self.requests("\(Self.post)Mcp-Method: ping\r\n", "x", from: .header) == nil)
     }
 
+    @Test func aStarFiltersNothing() throws {
+        var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
+        let bytes = Array("\(Self.post)Host: a\r\nContent-Length: \(Self.list.utf8.count)\r\n\r\n".utf8)
+        guard case .head = decoder.decode(bytes.span) else { throw RawError("The head is not read.") }
+        for (names, isFiltered) in [(["*"], false), (["search", "*"], false), (["s*"], true), ([], true)] {
+            let rule = ToolRule(tools: names.compactMap { .init($0) })
+            let requests = rule.listRequests(in: decoder.head, bytes.span, body: Array(Self.list.utf8).span)
+            #expect((requests != nil) == isFiltered)
+        }
+    }
+
     /// Also with a message, which a server may ignore.
     @Test(arguments: ["", ping], [ToolRule.Source.body, .header])
     func aStreamMayHaveAnswersToOtherRequests(_ body: String, _ source: ToolRule.Source) throws {
