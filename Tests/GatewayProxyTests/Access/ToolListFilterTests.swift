@@ -214,7 +214,8 @@ struct ToolListFilterTests {
         var decoder = RequestHeadDecoder(maxBytes: 10_000, maxFields: 100)
         let bytes = Array("\(Self.post)Host: a\r\nContent-Length: \(Self.list.utf8.count)\r\n\r\n".utf8)
         guard case .head = decoder.decode(bytes.span) else { throw RawError("The head is not read.") }
-        for (names, isFiltered) in [(["*"], false), (["search", "*"], false), (["s*"], true), ([], true)] {
+        let cases: [([String], Bool)] = [(["*"], false), (["search", "*"], false), (["s*"], true), ([], true)]
+        for (names, isFiltered) in cases {
             let rule = ToolRule(tools: names.compactMap { .init($0) })
             let requests = rule.listRequests(in: decoder.head, bytes.span, body: Array(Self.list.utf8).span)
             #expect((requests != nil) == isFiltered)
