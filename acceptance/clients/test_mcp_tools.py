@@ -1,5 +1,6 @@
 """The MCP SDK's own client and server, with a gateway between them whose rule names the tools that may be called."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -139,6 +140,7 @@ def test_a_session_has_the_tools_that_the_rule_names(start_gateway, notes, mode)
     said = use(gateway, mode)
     found, refused, note = said["calls"]
     assert (found, note, said["prompt"]) == ("found x", "note 2", "Summarize."), said
+    assert said["tools"] == ["read_note", "search"], "the agent is not shown what it may not call"
     code, message = refused
     assert code == -32602 and 'does not allow the tool "delete_note"' in message, "the agent reads why, and the session goes on"
     notes.expect("search", "read_note")
@@ -150,16 +152,26 @@ def test_a_session_has_the_tools_that_the_rule_names(start_gateway, notes, mode)
 def test_a_method_that_no_rule_names_is_refused(start_gateway, notes, mode):
     gateway = start(start_gateway, notes.url, {"tools": []})
     said = use(gateway, mode)
-    assert said["tools"] == ["delete_note", "read_note", "search"], "lists pass"
+    assert said["tools"] == [], "the list passes, and is empty"
     assert [code for code, _ in said["calls"]] == [-32602] * 3 and notes.called == []
     assert said["prompt"][0] == -32601 and "prompts/get" in said["prompt"][1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_star_shows_and_allows_every_tool(start_gateway, notes, mode):
+    gateway = start(start_gateway, notes.url, {"tools": ["*"]})
+    said = use(gateway, mode)
+    assert said["tools"] == ["delete_note", "read_note", "search"] and said["calls"] == ["found x", "deleted 1", "note 2"]
 
 
 def test_by_fields_alone(start_gateway, notes):
     """The SDK's client sends them, and its server compares them with the body."""
     gateway = start(start_gateway, notes.url, {"tools": ["search"], "tools_from": "header"})
-    found, refused, other = use(gateway, "auto")["calls"]
+    said = use(gateway, "auto")
+    found, refused, other = said["calls"]
     assert found == "found x" and refused[0] == other[0] == -32602 and "delete_note" in refused[1]
+    assert said["tools"] == ["search"]
+    assert any('does not allow the tool "delete_note"' in explanation for explanation in explanations(gateway))
     body = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -233,8 +245,60 @@ def test_a_body_is_read_within_a_limit(start_gateway, make_origin):
     gateway = start(start_gateway, origin.url, {"tools": ["search"]}, limits={"replay_body_bytes": "1KiB"})
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": {"text": "x" * 2000}}}
     answer = requests.post(gateway.url + "/notes/mcp", json=body, timeout=20)
-    assert answer.status_code == 413 and "limits.replay_body_bytes" in answer.text
+    error = answer.json()
+    assert answer.status_code == 413 and "limits.replay_body_bytes" in error["error"]["message"] and error["id"] is None
     assert origin.requests == []
+
+
+def hostile_answers():
+    """Lists that name delete_note in ways that some client reads: the type, the body and what else the head says."""
+    tool = b'{"name":"delete_note"}'
+    answer = b'{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}'
+    json_type, events = "Content-Type: application/json", "Content-Type: text/event-stream"
+    for id in (b"1", b"1.0", b"1e0", b'"1"', b"null"):
+        yield answer % (id, tool), json_type
+    for name in (b'"name":"search","name":"delete_note"', b'"name":"search","Name":"delete_note"', rb'"n\u0061me":"delete_note"'):
+        yield answer % (b"1", b"{%s}" % name), json_type
+    plain = answer % (b"1", tool)
+    for member in (b'"Tools"', rb'"t\u006fols"', '"toolſ"'.encode()):
+        yield plain.replace(b'"tools"', member), json_type
+    yield plain.replace(b'"result"', b'"result":{"tools":[]},"result"'), json_type
+    yield plain.replace(b"[%s]" % tool, b'{"delete_note":{}}'), json_type
+    yield b"[" + plain + b"]", json_type
+    yield plain + plain, json_type
+    yield b"\xef\xbb\xbf" + plain, json_type
+    yield plain.decode().encode("utf-16"), json_type + "; charset=utf-16"
+    yield gzip.compress(plain), json_type, "Content-Encoding: gzip"
+    yield plain, "Content-Type: text/html"
+    yield plain, json_type, events
+    yield answer % (b"1", b",".join([tool] * 100_000)), json_type
+    for end in (b"\n", b"\r\n", b"\r"):
+        yield b"data: " + plain + end + end, events
+    yield b"\xef\xbb\xbfdata:" + plain + b"\n\n", events
+    yield b"data: " + plain.replace(b",", b",\ndata:") + b"\n\n", events
+    yield b": x\nid: 1\ndata: " + plain, events
+    yield b"data: " + plain[:-1] + b"\n\n" + b"data: " + plain + b"\n\n", events
+    yield b"data: " + answer % (b"1", b",".join([tool] * 100_000)) + b"\n\n", events
+
+
+def test_a_hostile_server_shows_no_other_tool(start_gateway, make_origin):
+    answers = list(hostile_answers())
+
+    def answer(request):
+        body, *fields = answers[int(request.value("x-number"))]
+        head = ["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *fields]
+        return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+    gateway = start(start_gateway, make_origin(answer).url, {"tools": ["search"]})
+    shown = []
+    for number in range(len(answers)):
+        fields = {"X-Number": str(number), "Accept-Encoding": "gzip"}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        said = requests.post(gateway.url + "/notes/mcp", json=body, headers=fields, timeout=20)
+        assert said.status_code == 200 and said.text.strip(), answers[number]
+        if b"delete_note" in said.content:
+            shown.append(answers[number])
+    assert shown == []
 
 
 def test_check_and_explain_say_what_a_rule_trusts(start_gateway, make_origin):
@@ -245,4 +309,9 @@ def test_check_and_explain_say_what_a_rule_trusts(start_gateway, make_origin):
     plan = gateway.run("plan")
     assert "any method /mcp, tools search, tools_from header" in plan.stdout, plan
     explained = gateway.run("explain", gateway.url + "/notes/mcp")
-    assert "tools search" in explained.stdout, explained
+    assert "rule 1 has tools search, tools_from header" in explained.stdout, explained
+    call = "-H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/call' -H 'Mcp-Name: {}' -d '{{}}'"
+    allowed, refused = "which the server has to compare with the body", 'does not allow the tool "delete_note"'
+    for tool, said in (("search", allowed), ("delete_note", refused)):
+        explained = gateway.run("explain", f"curl {gateway.url}/notes/mcp {call.format(tool)}")
+        assert said in explained.stdout, explained

@@ -24,6 +24,15 @@ package struct GatewayProblem: Error, Hashable, Sendable {
     /// The response to a JSON-RPC call; nil for `application/problem+json`. It contains no names from the configuration.
     package var rpc: RPCRefusal?
 
+    /// The same problem, answered in JSON-RPC.
+    ///
+    /// - Parameter id: nil if the request was not read.
+    package func inRPC(id: String? = nil, code: Int) -> GatewayProblem {
+        var problem = self
+        problem.rpc = RPCRefusal(.init(id: id, code: code, message: detail), status: kind.status)
+        return problem
+    }
+
     /// The status of the answer.
     package var status: Int { rpc?.status ?? kind.status }
 

@@ -52,6 +52,7 @@ package enum RPCFault: String, Error, CaseIterable, Sendable {
     case tooManyMessages = "is a batch with too many messages"
     case tooManyParameters = "has too many parameters"
     case idTooLong = "has an id that is too long"
+    case noToolList = "has tools that are not an array"
 
     /// The error code of JSON-RPC.
     package var code: Int { self == .notJSON || self == .tooDeep ? RPCRefusal.parseError : RPCRefusal.invalidRequest }
@@ -66,6 +67,7 @@ package struct RPCRefusal: Hashable, Sendable {
     package static let invalidParameters = -32602
     /// The header fields contradict the body (MCP of 2026-07-28, basic/transports/streamable-http, "Server Validation").
     package static let headerMismatch = -32020
+    package static let internalError = -32603
 
     package struct Failure: Hashable, Sendable {
         /// As JSON; nil if it is not known.
@@ -302,5 +304,128 @@ private struct RPCReader {
             throw .notJSON
         }
         return text
+    }
+}
+
+/// Where answers to `tools/list` name tools (MCP, server/tools, "Listing Tools"): in one message, or in a batch.
+///
+/// An answer is known by its `result.tools` and not by its id: `7` and `7.0` are the same id for some clients. Names of members are
+/// compared as the most lenient readers do, and each is looked at that is there twice, so a client finds no tool that was left out.
+package struct RPCToolList: Hashable, Sendable {
+    /// The tools that are not kept, in their order, each with a comma beside it.
+    package let dropped: [Range<Int>]
+
+    /// - Parameter keeps: Asked with the name of each tool. One without a name, or with another one beside it, is not kept.
+    package init(_ bytes: borrowing Span<UInt8>, keeps: ([UInt8]) -> Bool) throws(RPCFault) {
+        var reader = RPCReader()
+        var dropped: [Range<Int>] = []
+        try reader.answers(bytes, keeps, &dropped)
+        reader.skipBlanks(bytes)
+        guard reader.position == bytes.count else { throw .notJSON }
+        self.dropped = dropped
+    }
+}
+
+/// Answers of servers.
+extension RPCReader {
+    fileprivate mutating func answers(
+        _ bytes: borrowing Span<UInt8>,
+        _ keeps: ([UInt8]) -> Bool,
+        _ dropped: inout [Range<Int>]
+    ) throws(RPCFault) {
+        skipBlanks(bytes)
+        switch next(bytes) ?? 0 {
+        case UInt8(ascii: "["):
+            guard try open(bytes, until: UInt8(ascii: "]")) else { return }
+            repeat { try answers(bytes, keeps, &dropped) } while try goesOn(bytes, until: UInt8(ascii: "]"))
+        case UInt8(ascii: "{"):
+            guard try open(bytes, until: UInt8(ascii: "}")) else { return }
+            repeat {
+                let isResult = Self.isNamed(try key(bytes), "result")
+                skipBlanks(bytes)
+                if isResult, next(bytes) == UInt8(ascii: "{") {
+                    try result(bytes, keeps, &dropped)
+                } else {
+                    try skipValue(bytes)
+                }
+            } while try goesOn(bytes, until: UInt8(ascii: "}"))
+        default: try skipValue(bytes)
+        }
+    }
+
+    private mutating func result(
+        _ bytes: borrowing Span<UInt8>,
+        _ keeps: ([UInt8]) -> Bool,
+        _ dropped: inout [Range<Int>]
+    ) throws(RPCFault) {
+        guard try open(bytes, until: UInt8(ascii: "}")) else { return }
+        repeat {
+            if Self.isNamed(try key(bytes), "tools") {
+                try tools(bytes, keeps, &dropped)
+            } else {
+                try skipValue(bytes)
+            }
+        } while try goesOn(bytes, until: UInt8(ascii: "}"))
+    }
+
+    private mutating func tools(
+        _ bytes: borrowing Span<UInt8>,
+        _ keeps: ([UInt8]) -> Bool,
+        _ dropped: inout [Range<Int>]
+    ) throws(RPCFault) {
+        skipBlanks(bytes)
+        guard next(bytes) == UInt8(ascii: "[") else { throw .noToolList }
+        guard try open(bytes, until: UInt8(ascii: "]")) else { return }
+        // Behind a tool that is kept, the comma before one that is not goes with it; before the first that is kept, the one behind it.
+        var hasKept = false
+        var firstDropped: Int?
+        var end = position
+        repeat {
+            skipBlanks(bytes)
+            let start = position
+            if try keepsTool(bytes, keeps) {
+                if let first = firstDropped.take() { dropped.append(first..<start) }
+                hasKept = true
+            } else if !hasKept {
+                firstDropped = firstDropped ?? start
+            } else if let last = dropped.last, last.upperBound == end {
+                dropped[dropped.count - 1] = last.lowerBound..<position
+            } else {
+                dropped.append(end..<position)
+            }
+            end = position
+        } while try goesOn(bytes, until: UInt8(ascii: "]"))
+        if let firstDropped { dropped.append(firstDropped..<end) }
+    }
+
+    private mutating func keepsTool(
+        _ bytes: borrowing Span<UInt8>,
+        _ keeps: ([UInt8]) -> Bool
+    ) throws(RPCFault) -> Bool {
+        guard next(bytes) == UInt8(ascii: "{") else {
+            try skipValue(bytes)
+            return false
+        }
+        guard try open(bytes, until: UInt8(ascii: "}")) else { return false }
+        var isKept: Bool?
+        repeat {
+            let isName = Self.isNamed(try key(bytes), "name")
+            skipBlanks(bytes)
+            if isName, next(bytes) == UInt8(ascii: "\"") {
+                isKept = keeps(try string(bytes)) && isKept ?? true
+            } else {
+                if isName { isKept = false }
+                try skipValue(bytes)
+            }
+        } while try goesOn(bytes, until: UInt8(ascii: "}"))
+        return isKept ?? false
+    }
+
+    /// Whether some reader takes `key` for `name`. Go's `encoding/json` ignores case, and takes `ſ` for `s` and the sign of the kelvin for `k`.
+    private static func isNamed(_ key: [UInt8], _ name: String) -> Bool {
+        let count = name.utf8.count
+        // A letter takes up to three bytes.
+        guard key.count >= count, key.count <= 3 * count else { return false }
+        return key.elementsEqual(name.utf8) || String(decoding: key, as: UTF8.self).uppercased().lowercased() == name
     }
 }

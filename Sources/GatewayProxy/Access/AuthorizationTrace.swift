@@ -24,6 +24,10 @@ package struct AuthorizationTrace: Sendable {
         case allowedByRule(number: Int)
         case notAllowed
         case methodOverrideRefused
+        /// - Parameters:
+        ///   - byRule: The number of the rule that names the tools, from 1.
+        ///   - mayCall: The request may carry a call.
+        case toolsChecked(byRule: Int, mayCall: Bool)
         case toolRefused
         case authorityEndpointRefused
         case connectionAuthRefused

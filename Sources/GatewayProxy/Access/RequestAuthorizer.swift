@@ -598,13 +598,28 @@ extension RequestAuthorizer {
     }
 
     /// The rule that has to see the body of an admitted request before it is sent; nil if none has to.
+    ///
+    /// - Parameter isFiltered: The rule has a say in the response, whether or not it has to see the body.
     func ruleForBody(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match,
+        isFiltered: Bool
+    ) -> ToolRule? {
+        guard isFiltered || ToolRule.mayCall(head, bytes), let rule = toolRule(of: head, bytes, match),
+            isFiltered || rule.source == .body
+        else { return nil }
+        return rule
+    }
+
+    /// The rule for the calls in an admitted request, and for what is shown of its response; nil if there is none.
+    func toolRule(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match
     ) -> ToolRule? {
         if case .unrouted = match { return nil }
-        return gates[match.route].ruleForBody(match, head, bytes)
+        return gates[match.route].toolRule(match, head, bytes)
     }
 
     /// How a signer signs the request. One that reads another path than its own is refused unless the client may get that, too.

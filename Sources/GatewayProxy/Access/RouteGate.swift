@@ -102,11 +102,12 @@ final class RouteGate: Sendable {
                 return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.\(hint)")
             }
             trace?.add(.allowedByRule(number: rule + 1))
-            if namesTools, let tools = ruleWithTools(rule, bytes, path),
-                let problem = allow[tools].tools?.refusal(ofHead: head, bytes, route: name)
-            {
-                trace?.add(.toolRefused)
-                return problem
+            if namesTools, let tools = ruleWithTools(rule, bytes, path) {
+                if let problem = allow[tools].tools?.refusal(ofHead: head, bytes, route: name) {
+                    trace?.add(.toolRefused)
+                    return problem
+                }
+                trace?.add(.toolsChecked(byRule: tools + 1, mayCall: ToolRule.mayCall(head, bytes)))
             }
         }
         if allow.isEmpty, let endpoint = endpoints.first, let field = MethodOverride.pathField(in: head, bytes) {
@@ -124,18 +125,16 @@ final class RouteGate: Sendable {
         return nil
     }
 
-    /// The rule that has to see the body of an admitted request; nil if none has to.
-    func ruleForBody(
+    /// The rule for the calls in an admitted request, and for what is shown of its response; nil if there is none.
+    func toolRule(
         _ match: RouteTable.Match,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> ToolRule? {
-        guard namesTools, ToolRule.mayCall(head, bytes),
-            let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
-            let number = ruleWithTools(number, bytes, head.forwardedPath(match, without: prefix)),
-            let tools = allow[number].tools, tools.source == .body
+        guard namesTools, let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
+            let number = ruleWithTools(number, bytes, head.forwardedPath(match, without: prefix))
         else { return nil }
-        return tools
+        return allow[number].tools
     }
 
     /// The rule that is asked about calls on a path: the one that allows the request, or else another one with tools for the path. So

@@ -47,6 +47,19 @@ package struct ToolRule: Hashable, Sendable {
         return source == .body ? names + more : "\(names)\(more), tools_from header"
     }
 
+    /// What is checked, and what is trusted.
+    ///
+    /// - Parameter mayCall: The request may carry a call.
+    package func explanation(mayCall: Bool) -> String {
+        guard mayCall else { return "the request carries no call; lists in a stream show only these tools" }
+        let lists = "tools/list shows only these tools"
+        return switch source {
+        case .body: "the calls in the body are checked once it has been received, and \(lists)"
+        case .header:
+            "the calls were checked by Mcp-Method and Mcp-Name, which the server has to compare with the body; \(lists)"
+        }
+    }
+
     /// Whether every call that `old` takes is taken by this rule, too.
     ///
     /// - Parameter old: nil takes every call.
@@ -62,6 +75,13 @@ package struct ToolRule: Hashable, Sendable {
     ]
     private static let notifications = "notifications/"
     private static let call = "tools/call"
+
+    /// A method that lists tools, or that some server may take for `tools/list` if a rule lets it pass (`mcp_methods`).
+    private static func lists(_ method: [UInt8]) -> Bool {
+        !method.elementsEqual(call.utf8) && method.map(\.asciiLowercased).starts(with: "tools/".utf8)
+    }
+
+    func allows(tool name: [UInt8]) -> Bool { tools.contains { $0.matches(name) } }
 
     // MARK: Fields (MCP of 2026-07-28, basic/transports/streamable-http, "Request Metadata")
 
@@ -158,6 +178,9 @@ package struct ToolRule: Hashable, Sendable {
             )
         }
         let name = names.first.flatMap(Self.decoded)
+        guard names.isEmpty ? !methods[0].elementsEqual(Self.call.utf8) : name != nil else {
+            return Self.invalid("Mcp-Name is missing or malformed.", code: RPCRefusal.headerMismatch)
+        }
         guard let failure = failure(of: RPCMessage(method: methods[0], name: name), route: route) else { return nil }
         var problem = failure.problem
         // The id is in the body, which is not read.
@@ -250,7 +273,7 @@ package struct ToolRule: Hashable, Sendable {
                 message: "The call names no tool."
             )
         }
-        return tools.contains { $0.matches(name) }
+        return allows(tool: name)
             ? nil : Self.failure("the tool", name, "tools", RPCRefusal.invalidParameters, route)
     }
 
@@ -273,9 +296,38 @@ package struct ToolRule: Hashable, Sendable {
 
     /// A request that cannot be judged.
     private static func invalid(_ detail: String, id: String? = nil, code: Int) -> GatewayProblem {
-        var problem = GatewayProblem(.requestRefused, detail)
-        problem.rpc = RPCRefusal(.init(id: id, code: code, message: detail), status: problem.kind.status)
-        return problem
+        GatewayProblem(.requestRefused, detail).inRPC(id: id, code: code)
+    }
+
+    // MARK: Lists
+
+    /// The requests for lists of tools that a response may answer; nil if it may answer none.
+    ///
+    /// - Parameter body: Empty if it was not read.
+    func listRequests(
+        in head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        body: borrowing Span<UInt8>
+    ) -> ToolListFilter.Requests? {
+        // All are shown, in lists of any length.
+        guard !tools.contains(where: { $0.text == "*" }) else { return nil }
+        if Self.mayCall(head, bytes) {
+            switch source {
+            case .header:
+                let methods = Self.values(of: Self.methodField, head, bytes)
+                if methods.contains(where: Self.lists) { return ToolListFilter.Requests() }
+            case .body:
+                // It was read before.
+                guard let read = try? RPCBody(body) else { return ToolListFilter.Requests() }
+                let lists = read.messages.filter { $0.method.map(Self.lists) ?? false }
+                if !lists.isEmpty {
+                    return ToolListFilter.Requests(ids: lists.compactMap(\.id), isBatch: read.isBatch)
+                }
+            }
+        }
+        // A client resumes a stream with GET (MCP of 2025-11-25, basic/transports, "Resumability and Redelivery").
+        let isPost = head.usualMethod(bytes) == .post
+        return isPost ? nil : ToolListFilter.Requests(onlyInStream: true)
     }
 
     // MARK: Fields and body

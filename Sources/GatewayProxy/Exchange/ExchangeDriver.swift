@@ -41,6 +41,8 @@ final class ExchangeDriver {
     private var unsent: ByteBuffer?
     /// What the response tells the client about the token.
     private var rejectionOutcome = RejectionOutcome.none
+    /// Leaves out of the response what a rule does not show; nil for almost every request.
+    private var filter: ToolListFilter?
     private var watch = TransferWatch()
     private var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
@@ -238,8 +240,7 @@ final class ExchangeDriver {
     var namesKeptFromUpstream: [[UInt8]] {
         let forwarded = compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
         let overrides = compiled.plan.allow.isEmpty && compiled.plan.endpoints.isEmpty ? [] : MethodOverride.fieldNames
-        let calls =
-            compiled.plan.allow.contains { $0.tools != nil } ? [ToolRule.methodField, ToolRule.nameField] : []
+        let calls = route.namesTools ? [ToolRule.methodField, ToolRule.nameField] : []
         return route.requestFields.ownedNames + forwarded + overrides + calls
     }
 
@@ -409,10 +410,15 @@ final class ExchangeDriver {
         connect(isFresh: isFresh)
     }
 
-    /// The rule that has to see the body before the request is sent; nil if none has to.
+    /// The rule that has to see the body before the request is sent, or that the response is filtered by; nil if there is none.
     var ruleForBody: ToolRule? {
         let bytes = request.bytes
-        return shared.authorizer.ruleForBody(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
+        return shared.authorizer.ruleForBody(
+            of: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted.match,
+            isFiltered: isFiltered
+        )
     }
 
     private func refusalOfCalls() -> GatewayProblem? {
@@ -1126,6 +1132,10 @@ final class ExchangeDriver {
     }
 
     private func pass(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
+        if route.namesTools, let problem = beginFilter(head, bytes) {
+            end(with: .responseUnsendable, problem)
+            return .over
+        }
         record.status = head.status
         if head.status >= 400 || rejectionOutcome != .none {
             record.failure = RequestFailure(
@@ -1149,7 +1159,7 @@ final class ExchangeDriver {
                 requestIsComplete: rules.requestIsComplete
             )
             if case .responding = rules.phase { setDeadline(route.state.responsePause) }
-            return .pass(form)
+            return .pass(filter == nil ? form : .content)
         } catch {
             end(with: .responseUnsendable, problem(error, status: head.status))
             return .over
@@ -1186,7 +1196,7 @@ final class ExchangeDriver {
     /// - Returns: Whether they were taken.
     @inline(__always)
     func stage(_ count: Int, of buffer: inout ByteBuffer) -> Bool {
-        guard client.stageContent(count, of: &buffer) else { return false }
+        guard filter == nil, client.stageContent(count, of: &buffer) else { return false }
         passed(count)
         return true
     }
@@ -1194,8 +1204,12 @@ final class ExchangeDriver {
     /// Forwards a part of the response body to the client.
     func receive(content: ByteBuffer) {
         enter()
-        passed(content.readableBytes)
-        client.sendContent(content)
+        if let filter {
+            send(content, through: filter)
+        } else {
+            passed(content.readableBytes)
+            client.sendContent(content)
+        }
         leave()
     }
 
@@ -1203,6 +1217,7 @@ final class ExchangeDriver {
     func receive(responseTrailers trailers: ByteBuffer?) {
         enter()
         defer { leave() }
+        sendRestOfFilter()
         passed(trailers?.readableBytes ?? 0)
         client.sendEnd(trailers: trailers)
     }
@@ -1225,6 +1240,8 @@ final class ExchangeDriver {
     func responseCompleted() {
         guard let upstream = upstream.take() else { return }
         enter()
+        // Behind content of known length, the client has not been told of the end.
+        if sendRestOfFilter() { client.sendEnd(trailers: nil) }
         let step = rules.handle(.responseEnded(isReusable: hasSentAll(to: upstream)))
         let isReusable = if case .finish(reusesConnection: true) = step { true } else { false }
         upstream.release(isReusable: isReusable)
@@ -1241,10 +1258,108 @@ final class ExchangeDriver {
         client.resumeRequest()
     }
 
+    // MARK: Lists of tools
+
+    /// A rule decides what of the response is shown.
+    var isFiltered: Bool { filter != nil }
+
+    /// Finds out whether the response lists tools that a rule does not name.
+    ///
+    /// - Returns: Why it is not shown at all; nil if it is.
+    private func beginFilter(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> GatewayProblem? {
+        let (requestBytes, body) = (request.bytes, content.held ?? ByteBuffer())
+        let span = requestBytes.readableBytesUInt8Span
+        guard let rule = shared.authorizer.toolRule(of: request.decoder.head, span, admitted.match),
+            let requests = rule.listRequests(in: request.decoder.head, span, body: body.readableBytesUInt8Span)
+        else { return nil }
+        switch ToolListFilter.reading(of: head, bytes.readableBytesUInt8Span, to: requests) {
+        case .nothing: break
+        case .json: filter = ToolListFilter(rule, requests, isStream: false)
+        case .events: filter = ToolListFilter(rule, requests, isStream: true)
+        case .refused(let reason):
+            var problem = listProblem(reason)
+            let status = problem.kind.status
+            problem.rpc = ToolListFilter.refusal(ToolListFilter.unreadable(reason), to: requests, status: status)
+            return problem
+        }
+        return nil
+    }
+
+    private func listProblem(_ reason: String) -> GatewayProblem {
+        upstreamProblem(.upstreamInvalidResponse, ToolListFilter.unreadable(reason))
+    }
+
+    private func send(_ content: ByteBuffer, through filter: ToolListFilter) {
+        if case .responding = rules.phase { setDeadline(route.state.responsePause) }
+        var out: [UInt8] = []
+        var reason: String?
+        do throws(RPCFault) {
+            try filter.take(content.readableBytesUInt8Span, into: &out)
+            if filter.isTooLong { reason = ToolListFilter.tooLong }
+        } catch {
+            reason = error.rawValue
+        }
+        if reason == nil, !countFilter() { reason = "needs more memory than limits.upload_memory allows" }
+        sendFiltered(out)
+        guard let reason else { return }
+        // The rest would not be shown either, and may never end.
+        refuseList(reason, by: filter)
+        client.sendEnd(trailers: nil)
+        let upstream = upstream.take()
+        _ = rules.handle(.responseEnded(isReusable: false))
+        upstream?.abandon(isCut: false)
+        finish()
+    }
+
+    /// All of the response has come.
+    ///
+    /// - Returns: false if there was nothing to send.
+    @discardableResult
+    private func sendRestOfFilter() -> Bool {
+        guard let filter, !filter.isOver else { return false }
+        var out: [UInt8] = []
+        do throws(RPCFault) {
+            try filter.end(into: &out)
+            sendFiltered(out)
+        } catch {
+            refuseList(error.rawValue, by: filter)
+        }
+        return true
+    }
+
+    /// Sends an error in place of what cannot be read. The head of the response was sent before.
+    private func refuseList(_ reason: String, by filter: ToolListFilter) {
+        noteFailure(listProblem(reason))
+        sendFiltered(filter.refuse(ToolListFilter.unreadable(reason)))
+    }
+
+    private func sendFiltered(_ bytes: [UInt8]) {
+        guard !bytes.isEmpty else { return }
+        var buffer = ByteBuffer(bytes: bytes)
+        passed(bytes.count)
+        if !client.stageContent(bytes.count, of: &buffer) { client.sendContent(buffer) }
+    }
+
+    /// What is held back counts as memory of the client.
+    private func countFilter() -> Bool {
+        guard let filter else { return true }
+        let growth = filter.heldBytes - filter.counted
+        guard growth == 0 || shared.state.uploads.change(of: record.client, by: growth) else { return false }
+        filter.counted += growth
+        return true
+    }
+
+    private func releaseFilter() {
+        guard let filter, filter.counted > 0 else { return }
+        _ = shared.state.uploads.change(of: record.client, by: -filter.counted)
+        filter.counted = 0
+    }
+
     // MARK: Options of a response
 
     private func responseOptions(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseFieldRules.Options {
         var options = ResponseFieldRules.Options()
+        options.changesLength = filter != nil
         if head.hasTransportSecurity { options.keepsTransportSecurity = client.isIntercepted }
         if let grant = admitted.crossOrigin {
             options.crossOrigin = grant.lines
@@ -1581,6 +1696,7 @@ final class ExchangeDriver {
             if rules.phase == .tunnelling {
                 _ = rules.handle(.tunnelEnded)
             } else {
+                sendRestOfFilter()
                 client.sendEnd(trailers: nil)
                 _ = rules.handle(.responseEnded(isReusable: false))
             }
@@ -1652,6 +1768,7 @@ final class ExchangeDriver {
     }
 
     private func respond(with problem: GatewayProblem) {
+        let problem = inRPC(problem)
         noteFailure(problem)
         record.status = problem.status
         leaveUpstream(isCut: false)
@@ -1663,6 +1780,23 @@ final class ExchangeDriver {
             disclosesNames: admitted.disclosesNames
         )
         client.respond(with: problem, as: subject, requestIsComplete: rules.requestIsComplete)
+    }
+
+    /// What keeps the calls in a body from being read is said as JSON-RPC, too. The id is not known.
+    private func inRPC(_ problem: GatewayProblem) -> GatewayProblem {
+        guard route.namesTools, problem.rpc == nil else { return problem }
+        switch problem.kind {
+        case .contentTooLarge, .requestRefused, .requestTimeout: break
+        case .clientLimitReached where rules.contentHasBegun: break
+        default: return problem
+        }
+        let bytes = request.bytes
+        let rule = shared.authorizer.toolRule(
+            of: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted.match
+        )
+        return rule == nil ? problem : problem.inRPC(code: RPCRefusal.invalidRequest)
     }
 
     private func noteFailure(_ problem: GatewayProblem, isCut: Bool = false) {
@@ -1695,6 +1829,7 @@ final class ExchangeDriver {
     private func report() {
         stopWaiting()
         releaseUpload()
+        releaseFilter()
         usage.take()?.end()
         record.credential = credential
         record.wasReplayed = rules.wasReplayed

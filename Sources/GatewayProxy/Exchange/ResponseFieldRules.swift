@@ -43,6 +43,8 @@ package struct ResponseFieldRules: Sendable {
         var crossOrigin: [UInt8] = []
         /// The page may read all fields of the response, whatever they are.
         var exposesFields = false
+        /// The content that is sent may have another length.
+        var changesLength = false
         /// The client asked the upstream's own host by TLS, so its `Strict-Transport-Security` is about that host.
         var keepsTransportSecurity = false
 
@@ -75,7 +77,7 @@ package struct ResponseFieldRules: Sendable {
     /// - Parameters:
     ///   - knowsChunks: The client is sent the content in the upstream's chunks.
     ///   - links: nil where links stay as they are.
-    ///   - keepsTransportSecurity: That of ``Options``.
+    ///   - keepsTransportSecurity, changesLength: Those of ``Options``.
     ///   - index: The index of the field to begin with; then of the one to go on with.
     package func next(
         of head: borrowing ResponseHead,
@@ -83,6 +85,7 @@ package struct ResponseFieldRules: Sendable {
         knowsChunks: Bool,
         links: LinkRewriter? = nil,
         keepsTransportSecurity: Bool = false,
+        changesLength: Bool = false,
         from index: inout Int
     ) -> Piece? {
         let count = head.section.fields.count
@@ -95,7 +98,14 @@ package struct ResponseFieldRules: Sendable {
                 index &+= 1
                 continue
             }
-            let isKept = keeps(field, of: head, bytes, knowsChunks: knowsChunks, keepsTransportSecurity)
+            let isKept = keeps(
+                field,
+                of: head,
+                bytes,
+                knowsChunks: knowsChunks,
+                keepsTransportSecurity,
+                changesLength: changesLength
+            )
             if isKept, concerned >> UInt64(field.kind.rawValue) & 1 == 0 {
                 index &+= 1
                 continue
@@ -131,9 +141,11 @@ package struct ResponseFieldRules: Sendable {
         of head: borrowing ResponseHead,
         _ bytes: borrowing Span<UInt8>,
         knowsChunks: Bool,
-        _ keepsTransportSecurity: Bool
+        _ keepsTransportSecurity: Bool,
+        changesLength: Bool
     ) -> Bool {
         switch field.kind {
+        case .transferEncoding where changesLength, .contentLength where changesLength: return false
         case .transferEncoding: return knowsChunks && head.status >= 200 && head.status != 204
         case .contentLength: return head.status >= 200 && head.status != 204
         // An upstream that echoes the request's credential.

@@ -363,9 +363,10 @@ private struct ExplanationSteps {
             let rules = judgement.route?.allow ?? []
             let rule = rules.indices.contains(number - 1) ? rules[number - 1] : nil
             add("allow", "rule \(number) of \(rules.count) allows it: \(rule?.description ?? "")")
-            if rule?.tools?.source == .body {
-                add("tools", "the calls in the body are checked once it has been received")
-            }
+        case .toolsChecked(let number, let mayCall):
+            let rules = judgement.route?.allow ?? []
+            guard rules.indices.contains(number - 1), let tools = rules[number - 1].tools else { break }
+            add("tools", "rule \(number) has \(tools.description): \(tools.explanation(mayCall: mayCall))")
         case .notAllowed: addMisses()
         case .methodOverrideRefused, .toolRefused, .authorityEndpointRefused, .connectionAuthRefused:
             add("allow", detail, passes: false)

@@ -593,6 +593,7 @@ extension HTTP1ClientConnection: ClientStream {
         let isHTTP10 = request.decoder.head.isHTTP10
         let (isUntilClose, isChunked) =
             switch head.framing {
+            case _ where options.changesLength: (true, false)
             case .untilClose: (true, false)
             case .chunked: (false, true)
             default: (false, false)

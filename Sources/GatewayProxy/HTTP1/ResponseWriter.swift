@@ -42,7 +42,7 @@ final class ResponseWriter: Sendable {
 
     /// - Parameters:
     ///   - knowsChunks: The client knows chunks. It gets them where the upstream ends the content by closing the
-    ///     connection, so that cut content does not look complete (RFC 9112 §8).
+    ///     connection, so that cut content does not look complete (RFC 9112 §8), and where its length changes.
     ///   - date: When it was received: goes to the client where the upstream has no clock (RFC 9110 §6.6.1).
     ///   - dateLine: The same as the line that is sent, which somebody has at hand.
     func write(
@@ -73,7 +73,8 @@ final class ResponseWriter: Sendable {
                 cursor.write(text: CookiePolicy.note)
                 cursor.write("\r\n")
             }
-            if knowsChunks, case .untilClose = head.framing { cursor.write("Transfer-Encoding: chunked\r\n") }
+            let isUntilClose = if case .untilClose = head.framing { true } else { options.changesLength }
+            if knowsChunks, isUntilClose { cursor.write("Transfer-Encoding: chunked\r\n") }
             if !head.isInformational || head.status == 101 {
                 cursor.write(tail.line(isHTTP10: head.isHTTP10, isHTTP2: head.isHTTP2))
                 if sendsProxyStatus {
@@ -189,6 +190,7 @@ final class ResponseWriter: Sendable {
             knowsChunks: knowsChunks,
             links: options.links,
             keepsTransportSecurity: options.keepsTransportSecurity,
+            changesLength: options.changesLength,
             from: &index
         ) {
             switch piece {
@@ -268,6 +270,7 @@ extension ResponseWriter {
             knowsChunks: false,
             links: options.links,
             keepsTransportSecurity: options.keepsTransportSecurity,
+            changesLength: options.changesLength,
             from: &index
         ) {
             switch piece {

@@ -79,8 +79,8 @@ extension Limits {
             .means("Maximum memory for all incomplete request heads. At the limit, the oldest request gets 408.")
         $0("upload_memory", \.uploadMemory, .bytes((1 << 20)...(1 << 36)), example: "256MiB")
             .means(
-                "Maximum memory for request bodies of one client that are waiting for upstreams. A request "
-                    + "that needs more gets 429."
+                "Maximum memory for request bodies of one client that are waiting for upstreams, and for lists of MCP tools on their way "
+                    + "to it. A request that needs more gets 429."
             )
         $0(
             "connections",

@@ -150,8 +150,8 @@ package enum RouteDecoder {
             .means("The paths of this rule. * stands for one segment, ** at the end for any number.")
         $0("tools", default: "not checked", example: "[search, \"read_*\"]")
             .means(
-                "The MCP tools that may be called on these paths; a * at the end matches any rest. Other calls get a JSON-RPC error. "
-                    + "[] allows none."
+                "The MCP tools that may be called on these paths and that tools/list shows; a * at the end matches any rest. Other calls "
+                    + "get a JSON-RPC error. [] allows none."
             )
         $0("mcp_methods", default: "[]", example: "[prompts/get, \"resources/*\"]")
             .means(

@@ -162,6 +162,11 @@ package struct RoutePlan: Hashable, Sendable {
     }
 }
 
+extension RoutePlan {
+    /// Some rule is about MCP tools.
+    var namesTools: Bool { allow.contains { $0.tools != nil } }
+}
+
 extension RoutePlan.Timeouts: CanonicalValue {
     package func add(to bytes: inout CanonicalBytes) { Self.keys.add(self, to: &bytes) }
 

@@ -97,8 +97,8 @@ final class CompiledRoute: Sendable {
         credentialFields = Self.credentialFields(of: route, now: now)
         let headers = Self.names(of: route.plan.headers)
         let ownsCoding = headers.contains(Self.acceptEncoding)
-        codingLine =
-            route.policy.rejectedWhen?.body == nil || ownsCoding ? [] : Array("Accept-Encoding: identity\r\n".utf8)
+        let readsResponses = route.policy.rejectedWhen?.body != nil || route.plan.namesTools
+        codingLine = readsResponses && !ownsCoding ? Array("Accept-Encoding: identity\r\n".utf8) : []
         ownedNames =
             credentialFields + (route.selection?.naming.field.map { [$0.utf8.map(\.asciiLowercased)] } ?? [])
             + (route.plan.asUser.map { [$0.field.name.utf8.map(\.asciiLowercased)] } ?? [])

@@ -40,6 +40,8 @@ final class CredentialedRoute {
     let judgesResponses: Bool
     /// Each client connection has its own upstream connection.
     let usesPrivateConnection: Bool
+    /// Some rule is about MCP tools (``ToolRule``).
+    let namesTools: Bool
     /// The gateway adds fields that name the client: ``CompiledRoute/forwarded``.
     let addsForwarded: Bool
     /// The answers for the engines that have asked so far.
@@ -84,6 +86,7 @@ final class CredentialedRoute {
         mayCollect = credential?.signer != nil || route.plan.allow.contains { $0.tools?.source == .body }
         judgesResponses = credential != nil && (route.policy.rejectedWhen != nil || credential?.signer?.judge != nil)
         usesPrivateConnection = route.plan.allowsConnectionAuth
+        namesTools = route.plan.namesTools
         addsForwarded = route.forwarded.addsOurs
         let own = credential.map { Self.ownedNames(of: $0) } ?? []
         let more = own.filter { !route.ownedNames.contains($0) }

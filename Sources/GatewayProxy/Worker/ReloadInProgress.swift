@@ -68,7 +68,8 @@ final class ReloadInProgress {
             let rule = new.authorizer.ruleForBody(
                 of: request.decoder.head,
                 bytes.readableBytesUInt8Span,
-                admitted.match
+                admitted.match,
+                isFiltered: exchange.isFiltered
             )
             // What the request calls is no longer known, or not yet.
             return rule?.takesAll(of: exchange.ruleForBody) ?? true ? .admitted : .refused

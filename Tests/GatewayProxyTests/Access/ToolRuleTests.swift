@@ -213,7 +213,8 @@ struct ToolRuleTests {
 
     private static let refused: [(fields: String, status: Int)] = [
         ("\(version)Mcp-Method: tools/call\r\nMcp-Name: delete\r\n", 403),
-        ("\(version)Mcp-Method: tools/call\r\n", 403),
+        ("\(version)Mcp-Method: tools/call\r\n", 400),
+        ("\(version)Mcp-Method: tools/call\r\nMcp-Name: =?base64?%?=\r\n", 400),
         ("\(version)Mcp-Method: logging/setLevel\r\n", 403),
         (version, 400),
         ("\(version)Mcp-Name: search\r\n", 400),
