@@ -178,6 +178,8 @@ struct Assembly: Sendable {
                         beginRun: { proof, clients, program in
                             tokenUses.runs.begin(as: proof, of: clients, program) { Array(SHA256.hash(data: $0)) }
                         },
+                        heldRequests: { proxy.heldRequests },
+                        decide: { proxy.decide($0, approver: $1) },
                         clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),
                     withdraw: { await proxy.withdraw($0) }

@@ -21,6 +21,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     /// nil unless every request has a line.
     private let accessLog: AccessLog?
     private let reporter: RequestReporter
+    private let feed: AuditEventQueue
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
     private let recent: RecentRequests
@@ -61,6 +62,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         self.uses = uses
         self.telemetry = telemetry
         self.clock = clock
+        self.feed = feed
         accessLog = logsRequests ? AccessLog(logger: loggers.access) : nil
         reporter = RequestReporter(
             feed: feed,
@@ -119,6 +121,10 @@ final class TrafficObserver: ExchangeObserver, Service {
             at: request.finishedAt,
             use: RequestUse(request, wallOffset: offset, route: route)
         )
+    }
+
+    func held(_ request: HeldRequest, _ event: HeldRequest.Event) {
+        feed.offer(TokenEvent(event, of: request, at: clock.now().wall))
     }
 
     /// A client was refused a token that it asked the admin listener for, or a sender what is for operators.

@@ -29,7 +29,7 @@ extension ProblemKind {
     package var advice: ErrorAdvice {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .routeForbidden,
-            .subjectRequired,
+            .approvalRequired, .subjectRequired,
             .misdirected, .originRefused,
             .noRoute, .clientLimitReached:
             accessAdvice
@@ -91,6 +91,13 @@ extension ProblemKind {
                 .operator,
                 "Compare the request with clients and allow of the route.",
                 "authgateway explain URL --client CLIENT"
+            )
+        case .approvalRequired:
+            ErrorAdvice(
+                "A rule with approve held the request. An operator denied it, or nobody approved it in time.",
+                .operator,
+                "Ask an operator to approve it, then send it again.",
+                "authgateway approve"
             )
         case .subjectRequired:
             ErrorAdvice(

@@ -25,6 +25,9 @@ package struct AuthorizationTrace: Sendable {
         case notAllowed
         case methodOverrideRefused
         case toolRefused
+        /// The request waits for an operator once its body has come.
+        case approvalNeeded
+        case approvalImpossible
         case authorityEndpointRefused
         case connectionAuthRefused
         case loopRefused

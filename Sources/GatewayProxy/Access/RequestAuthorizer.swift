@@ -598,6 +598,16 @@ extension RequestAuthorizer {
         return gates[match.route].ruleForBody(match, head, bytes)
     }
 
+    /// What of an admitted request an operator has to approve before it is sent.
+    func approval(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match
+    ) -> ApprovalScope {
+        if case .unrouted = match { return .nothing }
+        return gates[match.route].approval(match, head, bytes)
+    }
+
     /// What a signer needs before the request can be sent. A request that reads another path than its own is refused unless the
     /// client may get that, too.
     func demand(

@@ -25,6 +25,8 @@ final class RouteGate: Sendable {
     private let usualMethods: [UInt8]
     /// Some rule of ``allow`` names tools.
     private let namesTools: Bool
+    /// Some rule of ``allow`` has requests wait for an approval.
+    private let needsApproval: Bool
     let strictness: CanonicalPath.Strictness
     /// The endpoints of its credential that are reached through it.
     private let endpoints: [AuthorityEndpoint]
@@ -53,6 +55,7 @@ final class RouteGate: Sendable {
             UsualMethod.allCases.reduce(0) { $0 | (rule.takes($1.name) ? $1.rawValue : 0) }
         }
         namesTools = route.allow.contains { $0.tools != nil }
+        needsApproval = route.allow.contains { $0.needsApproval }
         endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
         refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth
@@ -105,6 +108,11 @@ final class RouteGate: Sendable {
                 trace?.add(.toolRefused)
                 return problem
             }
+            if needsApproval, let problem = refusalOfUnseen(match, head, bytes) {
+                trace?.add(.approvalImpossible)
+                return problem
+            }
+            if needsApproval, trace != nil, approval(match, head, bytes) != .nothing { trace?.add(.approvalNeeded) }
         }
         if allow.isEmpty, let endpoint = endpoints.first, let field = MethodOverride.pathField(in: head, bytes) {
             trace?.add(.methodOverrideRefused)
@@ -133,6 +141,46 @@ final class RouteGate: Sendable {
             let tools = allow[number].tools, tools.source == .body
         else { return nil }
         return tools
+    }
+
+    // MARK: Approval
+
+    /// What of an admitted request an operator has to approve.
+    func approval(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> ApprovalScope {
+        guard needsApproval else { return .nothing }
+        let scope = approval(of: head.methodName(bytes), bytes, head.forwardedPath(match, without: prefix))
+        return scope == .calls && !ToolRule.mayCall(head, bytes) ? .nothing : scope
+    }
+
+    /// Of several rules that take a request the strictest counts, so that a wider one lifts none.
+    private func approval(
+        of method: String,
+        _ bytes: borrowing Span<UInt8>,
+        _ path: Range<Int>,
+        decodings: Int = 0
+    ) -> ApprovalScope {
+        var scope = ApprovalScope.nothing
+        for number in allow.indices where allow[number].needsApproval && allow[number].takes(method) {
+            guard allow[number].takes(bytes, path, decodings: decodings) else { continue }
+            scope = max(scope, allow[number].tools == nil ? .everything : .calls)
+        }
+        return scope
+    }
+
+    /// Why nobody can approve the request, whatever its body is.
+    private func refusalOfUnseen(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> GatewayProblem? {
+        guard head.wantsUpgrade || head.present.contains(.destination), approval(match, head, bytes) != .nothing else {
+            return nil
+        }
+        return (head.wantsUpgrade ? ApprovalFailure.hasUpgrade : .hasDestination).problem
     }
 
     /// The rule that is asked about calls on a path: the one that allows the request, or else another one with tools for the path. So
@@ -194,6 +242,12 @@ final class RouteGate: Sendable {
             rule.takes(method) && rule.takes(reading.path.span, read, decodings: reading.decodings)
         }
         guard let first, first == rule(for: path, head, bytes) else { return false }
+        if needsApproval,
+            approval(of: method, reading.path.span, read, decodings: reading.decodings)
+                != approval(of: method, bytes, path)
+        {
+            return false
+        }
         return !namesTools
             || ruleWithTools(first, reading.path.span, read, decodings: reading.decodings)
                 == ruleWithTools(first, bytes, path)

@@ -61,6 +61,12 @@ package struct ToolRule: Hashable, Sendable {
         "tools/list",
     ]
     private static let notifications = "notifications/"
+
+    /// Whether a method passes that no rule names.
+    static func isUsual(_ method: [UInt8]) -> Bool {
+        method.starts(with: notifications.utf8) || usualMethods.contains { method.elementsEqual($0.utf8) }
+    }
+
     private static let call = "tools/call"
 
     // MARK: Fields (MCP of 2026-07-28, basic/transports/streamable-http, "Request Metadata")
@@ -237,10 +243,7 @@ package struct ToolRule: Hashable, Sendable {
     private func failure(of message: RPCMessage, route: String) -> Failure? {
         guard let method = message.method else { return nil }
         guard method.elementsEqual(Self.call.utf8) else {
-            let passes =
-                method.starts(with: Self.notifications.utf8)
-                || Self.usualMethods.contains { method.elementsEqual($0.utf8) }
-                || methods.contains { $0.matches(method) }
+            let passes = Self.isUsual(method) || methods.contains { $0.matches(method) }
             return passes ? nil : Self.failure("the method", method, "mcp_methods", RPCRefusal.methodNotFound, route)
         }
         guard let name = message.name else {

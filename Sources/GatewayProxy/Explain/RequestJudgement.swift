@@ -367,7 +367,10 @@ private struct ExplanationSteps {
                 add("tools", "the calls in the body are checked once it has been received")
             }
         case .notAllowed: addMisses()
-        case .methodOverrideRefused, .toolRefused, .authorityEndpointRefused, .connectionAuthRefused:
+        case .approvalNeeded:
+            add("approve", "it is held until an operator approves it (authgateway approve)")
+        case .methodOverrideRefused, .toolRefused, .approvalImpossible, .authorityEndpointRefused,
+            .connectionAuthRefused:
             add("allow", detail, passes: false)
         case .loopRefused: add("loop", detail, passes: false)
         case .subjectNamed(let subject): add("subject", "the request names \(subject)")

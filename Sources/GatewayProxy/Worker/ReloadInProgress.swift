@@ -71,7 +71,9 @@ final class ReloadInProgress {
                 admitted.match
             )
             // What the request calls is no longer known, or not yet.
-            return rule?.takesAll(of: exchange.ruleForBody) ?? true ? .admitted : .refused
+            guard rule?.takesAll(of: exchange.ruleForBody) ?? true else { return .refused }
+            let scope = new.authorizer.approval(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
+            return scope <= exchange.approvalScope || exchange.isApproved ? .admitted : .refused
         }
     }
 }

@@ -123,7 +123,10 @@ struct RootCommand: AsyncParsableCommand {
                     ConfigCommand.self,
                 ]
             ),
-            CommandGroup(name: "Tokens", subcommands: [TokenCommand.self, LoginCommand.self, LogoutCommand.self]),
+            CommandGroup(
+                name: "Tokens",
+                subcommands: [TokenCommand.self, LoginCommand.self, LogoutCommand.self, ApproveCommand.self]
+            ),
             CommandGroup(
                 name: "Observe",
                 subcommands: [
