@@ -1,6 +1,7 @@
 import GatewayEvents
 import GatewayHTTP
 import GatewayProxy
+import GatewayTokens
 import HTTPTypes
 import Hummingbird
 

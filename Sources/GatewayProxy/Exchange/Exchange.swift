@@ -161,7 +161,7 @@ package struct Exchange: ~Copyable, Sendable {
     }
 
     private mutating func approvalAwaited() -> ExchangeStep {
-        if phase == .connecting, requestIsComplete { phase = .holding }
+        if phase == .connecting, requestIsComplete, timesSent == 0 { phase = .holding }
         return .nothing
     }
 

@@ -46,7 +46,8 @@ struct ApproveCommand: AsyncParsableCommand {
         guard let id else { return try await list(client) }
         if deny {
             let denied = try await client.ask(AdminAPI.operations.deny, of: id, with: ApprovalOrder())
-            return Console.write(try gateway.json.text(of: denied, or: "Denied: \(ApprovalText.line(of: denied))\n"))
+            Console.write(try gateway.json.text(of: denied, or: "Denied: \(ApprovalText.line(of: denied))\n"))
+            return
         }
         try await approve(id, client)
     }
