@@ -45,8 +45,8 @@ extension ProblemKind {
             upstreamAdvice
         case .draining:
             ErrorAdvice(
-                "The gateway is stopping and accepts no new requests, or a reload interrupted this one. A lock can interrupt it, too,"
-                    + " if it resets a connection to the upstream that another request was using.",
+                "The gateway is stopping, or a reload interrupted this request. A lock can, too, if another request used the same"
+                    + " connection to the upstream.",
                 .time,
                 "Send the request again after the seconds that Retry-After names.",
                 "authgateway status"
@@ -94,7 +94,7 @@ extension ProblemKind {
             )
         case .approvalRequired:
             ErrorAdvice(
-                "A rule with approve held the request. An operator denied it, or nobody approved it in time.",
+                "No operator approved the request, which a rule with approve holds.",
                 .operator,
                 "Ask an operator to approve it, then send it again.",
                 "authgateway approve"
@@ -124,7 +124,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "A request to the admin listener has no operator's token, or a wrong one.",
                 .operator,
-                "Send the token in admin.token of the state directory, or that of a user, in Authorization: Bearer. Commands on this machine read that file themselves.",
+                "Send the token in admin.token of the state directory, or a user's, in Authorization: Bearer. Commands on this machine read that file.",
                 "authgateway config explain listeners.admin.users",
                 "authgateway audit query --event client_denied"
             )
@@ -236,7 +236,7 @@ extension ProblemKind {
             )
         case .upstreamBusy:
             ErrorAdvice(
-                "All connections to the upstream are in use, and too many requests are waiting for one; or the upstream refused the request unread (REFUSED_STREAM).",
+                "Too many requests wait for connections to the upstream, or it refused the request unread (REFUSED_STREAM).",
                 .operator,
                 "Send fewer requests at once, or raise the limit that the detail names. A refused request can be sent again.",
                 "authgateway config explain limits"
@@ -282,7 +282,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "The token endpoint did not respond within 15 s, or the request waited for a token for longer than limits.credential_timeout.",
                 .authority,
-                "The gateway retries by itself. The 15 s cannot be raised; limits.credential_timeout (20s) limits how long a request waits.",
+                "The gateway retries by itself. The 15 s cannot be raised, but limits.credential_timeout (20s) can.",
                 "authgateway status NAME",
                 "authgateway config explain limits.credential_timeout"
             )

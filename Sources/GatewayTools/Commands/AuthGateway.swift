@@ -112,7 +112,8 @@ struct RootCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Serve",
                 subcommands: [
-                    RunCommand.self, ReloadCommand.self, ExecCommand.self, EnvCommand.self, SandboxCommand.self,
+                    RunCommand.self, ReloadCommand.self, ApproveCommand.self, ExecCommand.self, EnvCommand.self,
+                    SandboxCommand.self,
                 ]
             ),
             CommandGroup(
@@ -123,10 +124,7 @@ struct RootCommand: AsyncParsableCommand {
                     ConfigCommand.self,
                 ]
             ),
-            CommandGroup(
-                name: "Tokens",
-                subcommands: [TokenCommand.self, LoginCommand.self, LogoutCommand.self, ApproveCommand.self]
-            ),
+            CommandGroup(name: "Tokens", subcommands: [TokenCommand.self, LoginCommand.self, LogoutCommand.self]),
             CommandGroup(
                 name: "Observe",
                 subcommands: [
