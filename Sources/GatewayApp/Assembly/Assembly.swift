@@ -202,6 +202,7 @@ struct Assembly: Sendable {
                 let control = makeControl()
                 observer.collect()
                 TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
+                metrics.gauge("gateway_requests_held", []).set(Int64(proxy.heldRequests.count))
                 if let shipper = storage.shipper {
                     metrics.gauge("gateway_audit_unshipped_events", []).set(Int64(shipper.shipping.unshipped))
                 }

@@ -194,6 +194,7 @@ package enum RouteDecoder {
         fields.explain(ruleKeys)
         let methods = methods(fields)
         let tools = tools(fields)
+        fields.refuseNothing(behind: "approve", hint: "to hold nothing")
         let needsApproval = fields.bool("approve") ?? false
         defer { fields.refuseUnknownKeys() }
         if needsApproval, tools?.source == .header {

@@ -42,7 +42,11 @@ struct ApproveCommand: AsyncParsableCommand {
 
     func run() async throws(CommandFailure) {
         var client = try gateway.gateway().client
-        if client.lacksToken { client = client.typing(try Self.askToken("Your token as an operator (not shown): ")) }
+        if client.lacksToken {
+            // Nobody types a token for a gateway that does not run.
+            try await client.requireLife()
+            client = client.typing(try Self.askToken("Your token as an operator (not shown): "))
+        }
         guard let id else { return try await list(client) }
         if deny {
             let denied = try await client.ask(AdminAPI.operations.deny, of: id, with: ApprovalOrder())

@@ -116,6 +116,8 @@ struct RouteProtectionTests {
         let rule = "{path: /mcp, tools: [a], tools_from: header, approve: true}"
         let report = approval(rule, users: Self.approver).report(consequence: "refused")
         #expect(report.contains("routes.app.allow[0].tools_from: with approve, the calls are shown"))
+        let nothing = approval("{path: /a, approve: }", users: Self.approver).report(consequence: "refused")
+        #expect(nothing.contains("\"approve\" has no value; remove it to hold nothing"))
         let word = approval("{path: /a, approve: maybe}", users: Self.approver).report(consequence: "refused")
         #expect(word.contains("routes.app.allow[0].approve"))
     }
