@@ -33,8 +33,10 @@ struct ApprovalTests {
         let origin = try origin()
         try await withProxy(origin, source: LockableSource(), route: { $0.allow = [Self.free, Self.rule()] }) { proxy in
             let client = try proxy.client()
-            client.send(Self.post("{\"a\": 1}"))
+            let fields = "Content-Type: application/json\r\n"
+            client.send(Self.post("{\"a\": 1}", "/api/deploy?a=1", fields))
             let held = try proxy.held()
+            #expect(held.contentType == "application/json")
             #expect(held.subject.method == "POST" && held.subject.url.hasSuffix("/deploy?a=1"), "\(held)")
             #expect(held.subject.digest == Array("{\"a\": 1}".utf8) && held.text == "{\"a\": 1}")
             #expect(held.subject.route == "api" && held.subject.client == nil && origin.requests.isEmpty)
@@ -271,6 +273,30 @@ struct ApprovalTests {
 
     private static func message(_ body: String) -> String {
         post(body, "/api/mcp", "Content-Type: application/json\r\n")
+    }
+
+    @Test func aRuleBesideItLetsOtherToolsPass() async throws {
+        let search = RoutePlan.Allow(
+            methods: [],
+            path: PathPattern("/mcp") ?? .all,
+            tools: ToolRule(tools: ["search", "deploy_*"].compactMap { ToolRule.NamePattern($0) })
+        )
+        for rules in [[search, Self.rule("/mcp", tools: ["deploy"])], [Self.rule("/mcp", tools: ["deploy"]), search]] {
+            try await withProxy(try origin(), route: { $0.allow = rules }) { proxy in
+                let client = try proxy.client()
+                for tool in ["search", "deploy_test"] {
+                    client.send(Self.message(Self.call(tool)))
+                    #expect(client.readMessage()?.body == "ok")
+                }
+                client.send(Self.message(Self.call("delete")))
+                #expect(client.readMessage()?.body.contains("-32602") == true)
+                client.send(Self.message("[\(Self.call("search")),\(Self.call("deploy"))]"))
+                let held = try proxy.held()
+                #expect(held.calls == ["deploy"])
+                _ = proxy.server.decide(held.id, approver: "alice")
+                #expect(client.readMessage()?.body == "ok")
+            }
+        }
     }
 
     @Test func callsOfToolsWaitAndOtherMessagesDoNot() async throws {

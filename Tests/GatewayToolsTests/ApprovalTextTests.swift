@@ -34,12 +34,18 @@ struct ApprovalTextTests {
         #expect(ApprovalText.whole(of: request).contains("\n  | Approved: x\\u{202e}\n"))
     }
 
+    @Test func aLongURLIsShownWhole() throws {
+        let url = "https://a.example/\(String(repeating: "x", count: 20_000))?delete=all"
+        let request = try held("{}", bytes: 2, shown: 2, url: url)
+        #expect(ApprovalText.whole(of: request).contains("POST \(url)\n"))
+    }
+
     @Test func whatIsNotShownIsSaid() throws {
         let long = try held(String(repeating: "x\n", count: 20), bytes: 50, shown: 40, url: "https://a.example/")
         #expect(ApprovalText.whole(of: long).contains("  ! 10 more bytes of the body are not shown\n"))
         #expect(!ApprovalText.whole(of: long).contains("shortened"))
         #expect(ApprovalText.list(of: [long], TextStyle()).contains("  ! shortened here"))
         let empty = try held("", bytes: 0, shown: 0, url: "https://a.example/")
-        #expect(ApprovalText.whole(of: empty).hasSuffix("  | (no body)\n"))
+        #expect(ApprovalText.whole(of: empty).hasPrefix("  | (no body)\n"))
     }
 }

@@ -20,6 +20,8 @@ package struct HeldRequestStatus: Hashable, Sendable, Codable {
     package var bodyBytes: Int
     /// The tools of MCP that it calls, and other methods; nil where that is not looked at.
     package var calls: [String]?
+    /// How a server reads the body: `Content-Type` and `Content-Encoding`.
+    package var contentType: String?
     /// The beginning of the body. Control characters other than line breaks are escaped; quotation marks and markup are not.
     package var text: String
     /// How many bytes of the body ``text`` stands for.
@@ -39,6 +41,7 @@ package struct HeldRequestStatus: Hashable, Sendable, Codable {
         bodySha256 = Hexadecimal.text(of: request.subject.digest)
         bodyBytes = request.bodyBytes
         calls = request.calls.isEmpty ? nil : request.calls
+        contentType = request.contentType
         text = request.text
         shownBytes = request.shownBytes
         ageSeconds = max(0, Int((now - request.heldAt).wholeMilliseconds / 1000))
@@ -170,6 +173,7 @@ enum ApprovalPage {
 
     private static func card(_ held: HeldRequestStatus) -> HTML {
         let calls = held.calls.map { "<dt>Calls</dt><dd>\($0.joined(separator: ", "))</dd>" as HTML }
+        let type = held.contentType.map { "<dt>Type</dt><dd>\($0)</dd>" as HTML }
         let rest = held.bodyBytes - held.shownBytes
         let cut: HTML? =
             rest > 0 ? "<p class=\"bad\"><strong>\(rest) more bytes of the body are not shown.</strong></p>" : nil
@@ -179,8 +183,8 @@ enum ApprovalPage {
             : "<pre class=\"panel\" tabindex=\"0\" aria-label=\"Body of \(held.id)\">\(held.text)</pre>"
         return """
             <article class="panel approval" aria-labelledby="h-\(held.id)">
-            <h2 id="h-\(held.id)"><code>\(held.method) \(held.url.singleLine(limit: 2048))</code></h2>
-            <dl><dt>Client</dt><dd>\(held.client ?? "no name")</dd><dt>Route</dt><dd>\(held.route)</dd>\(calls)
+            <h2 id="h-\(held.id)"><code>\(held.method) \(held.url.singleLine(limit: HeldRequestStatus.longestLine))</code></h2>
+            <dl><dt>Client</dt><dd>\(held.client ?? "no name")</dd><dt>Route</dt><dd>\(held.route)</dd>\(calls)\(type)
             <dt>Waits</dt><dd>since \(held.ageSeconds) s, for \(held.expiresInSeconds) s more</dd>
             <dt>ID</dt><dd><code>\(held.id)</code></dd>
             <dt>SHA-256</dt><dd><code>\(held.bodySha256)</code> (\(held.bodyBytes) bytes)</dd></dl>

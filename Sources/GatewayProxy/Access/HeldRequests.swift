@@ -3,7 +3,7 @@ package import GatewayHTTP
 /// Which requests to a route an operator has to approve (`approve` of a rule of `allow`).
 enum ApprovalScope: Int, Comparable, Sendable {
     case nothing
-    /// Requests whose body has a call that is not one of ``ToolRule/usualMethods``.
+    /// Requests whose body has a call that the rule names.
     case calls
     case everything
 
@@ -38,6 +38,8 @@ package struct HeldRequest: Hashable, Sendable {
     package let place: String
     /// What is called: tools, and other methods of MCP.
     package let calls: [String]
+    /// `Content-Type` and `Content-Encoding`, which say how a server reads the body; nil without them.
+    package let contentType: String?
     /// The beginning of the body, for a person. Only its line breaks may control a terminal.
     package let text: String
     /// How many bytes of the body ``text`` stands for.
@@ -53,6 +55,7 @@ package struct HeldRequest: Hashable, Sendable {
         subject: Subject,
         place: String = "",
         calls: [String] = [],
+        contentType: String? = nil,
         body: borrowing Span<UInt8>,
         heldAt: MonotonicTime
     ) {
@@ -60,6 +63,7 @@ package struct HeldRequest: Hashable, Sendable {
         self.subject = subject
         self.place = place
         self.calls = calls
+        self.contentType = contentType
         bodyBytes = body.count
         shownBytes = min(body.count, Self.maximumShown)
         text = Self.shown(String(decoding: body.array(0..<shownBytes), as: UTF8.self))
@@ -70,6 +74,18 @@ package struct HeldRequest: Hashable, Sendable {
     var bytes: Int { bodyBytes + text.utf8.count + subject.url.utf8.count + 1024 }
 
     package var deadline: MonotonicTime { heldAt + HeldRequests.patience }
+
+    /// What ``contentType`` says of a head.
+    static func contentType(of head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> String? {
+        var values: [String] = []
+        for field in head.section.fields
+        where bytes.equalsLowercased(field.name, "content-type")
+            || bytes.equalsLowercased(field.name, "content-encoding")
+        {
+            values.append(String(decoding: bytes.array(field.value), as: UTF8.self).singleLine(limit: 256))
+        }
+        return values.isEmpty ? nil : values.joined(separator: ", ")
+    }
 
     private static func shown(_ text: String) -> String {
         var result = ""
@@ -212,11 +228,12 @@ struct HeldCalls: Hashable, Sendable {
     private let ids: [String]
     private let isBatch: Bool
 
-    /// - Returns: nil if the body calls nothing that has to be approved.
-    init?(_ body: borrowing Span<UInt8>) throws(RPCFault) {
+    /// - Parameter rules: What each of them names has to be approved.
+    /// - Returns: nil if the body calls nothing of that.
+    init?(_ body: borrowing Span<UInt8>, of rules: [ToolRule]) throws(RPCFault) {
         let read = try RPCBody(body)
         let calls = read.messages.compactMap { message -> [UInt8]? in
-            guard let method = message.method, !ToolRule.isUsual(method) else { return nil }
+            guard let method = message.method, rules.contains(where: { $0.names(message) }) else { return nil }
             return method.elementsEqual("tools/call".utf8) ? message.name ?? method : method
         }
         guard !calls.isEmpty else { return nil }
@@ -279,7 +296,7 @@ enum ApprovalFailure: Hashable, Sendable {
             )
         case .excluded:
             GatewayProblem(
-                .approvalRequired,
+                .routeForbidden,
                 "The request was approved, but its client, route or rule has changed, so it was not sent."
             )
         case .hasTrailers:

@@ -608,6 +608,16 @@ extension RequestAuthorizer {
         return gates[match.route].approval(match, head, bytes)
     }
 
+    /// The rules that have calls in the body of an admitted request wait.
+    func rulesForApproval(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match
+    ) -> [ToolRule] {
+        if case .unrouted = match { return [] }
+        return gates[match.route].rulesForApproval(match, head, bytes)
+    }
+
     /// What a signer needs before the request can be sent. A request that reads another path than its own is refused unless the
     /// client may get that, too.
     func demand(

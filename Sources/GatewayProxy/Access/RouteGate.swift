@@ -23,6 +23,9 @@ final class RouteGate: Sendable {
     private let allow: [RoutePlan.Allow]
     /// The usual methods that each rule of ``allow`` takes, a bit for each: most requests need no comparison of texts.
     private let usualMethods: [UInt8]
+    /// What is asked about calls in place of the rule with this number: rules with the same methods and path name tools together, so
+    /// that some of them can need an approval.
+    private let tools: [ToolRule?]
     /// Some rule of ``allow`` names tools.
     private let namesTools: Bool
     /// Some rule of ``allow`` has requests wait for an approval.
@@ -53,6 +56,12 @@ final class RouteGate: Sendable {
         allow = route.allow
         usualMethods = route.allow.map { rule in
             UsualMethod.allCases.reduce(0) { $0 | (rule.takes($1.name) ? $1.rawValue : 0) }
+        }
+        tools = route.allow.map { rule in
+            let same = route.allow.filter {
+                $0.methods == rule.methods && $0.path == rule.path && $0.tools?.source == rule.tools?.source
+            }
+            return rule.tools == nil ? nil : ToolRule.joined(same.compactMap(\.tools))
         }
         namesTools = route.allow.contains { $0.tools != nil }
         needsApproval = route.allow.contains { $0.needsApproval }
@@ -102,8 +111,8 @@ final class RouteGate: Sendable {
                 return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.\(hint)")
             }
             trace?.add(.allowedByRule(number: rule + 1))
-            if namesTools, let tools = ruleWithTools(rule, bytes, path),
-                let problem = allow[tools].tools?.refusal(ofHead: head, bytes, route: name)
+            if namesTools, let number = ruleWithTools(rule, bytes, path),
+                let problem = tools[number]?.refusal(ofHead: head, bytes, route: name)
             {
                 trace?.add(.toolRefused)
                 return problem
@@ -138,7 +147,7 @@ final class RouteGate: Sendable {
         guard namesTools, ToolRule.mayCall(head, bytes),
             let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
             let number = ruleWithTools(number, bytes, head.forwardedPath(match, without: prefix)),
-            let tools = allow[number].tools, tools.source == .body
+            let tools = tools[number], tools.source == .body
         else { return nil }
         return tools
     }
@@ -154,6 +163,20 @@ final class RouteGate: Sendable {
         guard needsApproval else { return .nothing }
         let scope = approval(of: head.methodName(bytes), bytes, head.forwardedPath(match, without: prefix))
         return scope == .calls && !ToolRule.mayCall(head, bytes) ? .nothing : scope
+    }
+
+    /// The rules with tools that have calls in the body of the request wait.
+    func rulesForApproval(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> [ToolRule] {
+        let (method, path) = (head.methodName(bytes), head.forwardedPath(match, without: prefix))
+        var rules: [ToolRule] = []
+        for number in allow.indices where allow[number].needsApproval && allow[number].takes(method) {
+            if let tools = allow[number].tools, allow[number].takes(bytes, path) { rules.append(tools) }
+        }
+        return rules
     }
 
     /// Of several rules that take a request the strictest counts, so that a wider one lifts none.

@@ -69,6 +69,23 @@ package struct ToolRule: Hashable, Sendable {
 
     private static let call = "tools/call"
 
+    /// Whether the rule itself names what the message calls.
+    func names(_ message: RPCMessage) -> Bool {
+        guard let method = message.method, !Self.isUsual(method) else { return false }
+        guard method.elementsEqual(Self.call.utf8) else { return methods.contains { $0.matches(method) } }
+        return message.name.map { name in tools.contains { $0.matches(name) } } ?? false
+    }
+
+    /// A rule that takes what each of these takes. They read calls from the same place.
+    static func joined(_ rules: [ToolRule]) -> ToolRule? {
+        guard var joined = rules.first else { return nil }
+        for rule in rules.dropFirst() {
+            joined.tools += rule.tools
+            joined.methods += rule.methods
+        }
+        return joined
+    }
+
     // MARK: Fields (MCP of 2026-07-28, basic/transports/streamable-http, "Request Metadata")
 
     static let methodField = Array("mcp-method".utf8)

@@ -440,6 +440,21 @@ final class ExchangeDriver {
         return shared.authorizer.approval(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
     }
 
+    /// The rules that have calls in the body wait.
+    var rulesForApproval: [ToolRule] {
+        let bytes = request.bytes
+        return shared.authorizer.rulesForApproval(
+            of: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted.match
+        )
+    }
+
+    private var contentType: String? {
+        let bytes = request.bytes
+        return HeldRequest.contentType(of: request.decoder.head, bytes.readableBytesUInt8Span)
+    }
+
     private var needsApproval: Bool { !isApproved && approvalScope != .nothing }
 
     /// The request is complete in memory. Holds it until an operator has decided, unless nothing in it has to be approved.
@@ -448,7 +463,7 @@ final class ExchangeDriver {
         var calls: HeldCalls?
         if approvalScope == .calls {
             do throws(RPCFault) {
-                calls = try HeldCalls(body.readableBytesUInt8Span)
+                calls = try HeldCalls(body.readableBytesUInt8Span, of: rulesForApproval)
             } catch {
                 return end(with: .requestInvalid, ApprovalFailure.unreadable(error).problem)
             }
@@ -463,6 +478,7 @@ final class ExchangeDriver {
             subject: approvalSubject(body),
             place: requestPlace.path,
             calls: calls?.names ?? [],
+            contentType: contentType,
             body: body.readableBytesUInt8Span,
             heldAt: shared.clock.monotonic()
         )

@@ -151,7 +151,7 @@ package enum RouteDecoder {
         $0("tools", default: "not checked", example: "[search, \"read_*\"]")
             .means(
                 "The MCP tools that may be called on these paths; a * at the end matches any rest. Other calls get a JSON-RPC error. "
-                    + "[] allows none."
+                    + "[] allows none. Rules with the same methods and path name tools together."
             )
         $0("mcp_methods", default: "[]", example: "[prompts/get, \"resources/*\"]")
             .means(
@@ -164,9 +164,9 @@ package enum RouteDecoder {
             )
         $0("approve", default: "false", example: "true")
             .means(
-                "Holds each request, with tools each call, for up to 3 minutes until an operator approves this method, URL and body: "
-                    + "authgateway approve, or the page. Needs a user of listeners.admin.users with role operator and token_sha256 "
-                    + "or certificate."
+                "Holds each request, with tools each call of them, for up to 3 minutes until an operator approves this method, URL and "
+                    + "body: authgateway approve, or the status page. Another rule that allows the request does not lift this. Needs a "
+                    + "user of listeners.admin.users with role operator and token_sha256 or certificate."
             )
     }
 

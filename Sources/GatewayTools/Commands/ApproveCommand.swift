@@ -115,15 +115,17 @@ enum ApprovalText {
         LogText.clean("\(request.id) \(request.method) \(request.url)")
     }
 
-    /// All that an operator has to see before it is sent.
+    /// All that an operator has to see before it is sent. The body comes first: a long one must not push the rest off the screen.
     static func whole(of request: HeldRequestStatus) -> String {
         let facts = [
             ("request", "\(request.method) \(request.url)"), ("client", request.client ?? "no name"),
             ("route", request.route), ("calls", request.calls?.joined(separator: ", ") ?? ""),
-            ("sha-256", "\(request.bodySha256) (\(request.bodyBytes) bytes)"),
+            ("type", request.contentType ?? ""), ("sha-256", "\(request.bodySha256) (\(request.bodyBytes) bytes)"),
         ]
-        let lines = facts.filter { !$0.1.isEmpty }.map { "\($0.0.padding(to: 9))\(LogText.clean($0.1))\n" }.joined()
-        return lines + body(of: request, lines: .max)
+        let lines = facts.filter { !$0.1.isEmpty }.map { fact in
+            "\(fact.0.padding(to: 9))\(fact.1.singleLine(limit: HeldRequestStatus.longestLine))\n"
+        }
+        return body(of: request, lines: .max) + lines.joined()
     }
 
     /// Each line begins with a mark, so that none can be taken for one of the command.

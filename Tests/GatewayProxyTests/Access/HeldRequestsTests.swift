@@ -166,7 +166,15 @@ struct HeldRequestsTests {
 
     private func calls(_ body: String) throws(RPCFault) -> HeldCalls? {
         let bytes = Array(body.utf8)
-        return try HeldCalls(bytes.span)
+        let rules = [Self.rule(["drop*"], methods: ["prompts/get", "x/*"])]
+        return try HeldCalls(bytes.span, of: rules)
+    }
+
+    private static func rule(_ tools: [String], methods: [String] = []) -> ToolRule {
+        ToolRule(
+            tools: tools.compactMap { ToolRule.NamePattern($0) },
+            methods: methods.compactMap { ToolRule.NamePattern($0) }
+        )
     }
 
     private static func message(_ method: String, id: Int? = 1, _ parameters: String = "{}") -> String {
@@ -180,10 +188,15 @@ struct HeldRequestsTests {
         try #expect(calls("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}") == nil)
     }
 
+    @Test func whatNoRuleWithApproveNamesIsNotHeld() throws {
+        try #expect(calls(Self.message("tools/call", "{\"name\":\"search\"}")) == nil)
+        try #expect(calls(Self.message("prompts/other")) == nil)
+    }
+
     @Test func aCallIsHeldWithAllOfItsBatch() throws {
         let call = Self.message("tools/call", id: 2, "{\"name\":\"drop\\u001b\",\"arguments\":{}}")
         try #expect(calls(call)?.names == ["drop\\u{1b}"])
-        let batch = try #require(calls("[\(Self.message("ping")),\(call),\(Self.message("prompts/get", id: 3))]"))
+        let batch = try #require(try calls("[\(Self.message("ping")),\(call),\(Self.message("prompts/get", id: 3))]"))
         #expect(batch.names == ["drop\\u{1b}", "prompts/get"])
         let refusal = batch.refusal("No.")
         #expect(refusal.status == 200 && refusal.body.hasPrefix("[{\"jsonrpc\":\"2.0\",\"id\":1,\"error\""))
