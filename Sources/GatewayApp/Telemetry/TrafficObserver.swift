@@ -22,6 +22,7 @@ final class TrafficObserver: ExchangeObserver, Service {
     private let accessLog: AccessLog?
     private let reporter: RequestReporter
     private let feed: AuditEventQueue
+    private let requestLog: Logger
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
     private let recent: RecentRequests
@@ -63,6 +64,7 @@ final class TrafficObserver: ExchangeObserver, Service {
         self.telemetry = telemetry
         self.clock = clock
         self.feed = feed
+        requestLog = loggers.requests
         accessLog = logsRequests ? AccessLog(logger: loggers.access) : nil
         reporter = RequestReporter(
             feed: feed,
@@ -125,6 +127,14 @@ final class TrafficObserver: ExchangeObserver, Service {
 
     func held(_ request: HeldRequest, _ event: HeldRequest.Event) {
         feed.offer(TokenEvent(event, of: request, at: clock.now().wall))
+        guard event == .held else { return }
+        requestLog.notice(
+            "A request waits for approval (authgateway approve)",
+            metadata: [
+                "request_id": "\(request.id)", "gateway.route": "\(request.subject.route)",
+                "gateway.client": "\(request.subject.client ?? "")",
+            ]
+        )
     }
 
     /// A client was refused a token that it asked the admin listener for, or a sender what is for operators.

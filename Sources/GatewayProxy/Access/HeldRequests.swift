@@ -125,6 +125,8 @@ struct HeldRequests: Sendable {
         var bytes = 64 << 20
         /// More than the longest body that can be collected.
         var bytesPerClient = 24 << 20
+        /// Each that begins to wait is a row of the audit log, however soon its client leaves.
+        var perMinute = 60
     }
 
     /// What a request that waits is told.
@@ -138,6 +140,8 @@ struct HeldRequests: Sendable {
     enum Refusal: Hashable, Sendable {
         /// The client has as many as it may have, or as many bytes.
         case client
+        /// It has had as many within a minute as it may have.
+        case pace
         /// All clients together have.
         case all
         case stopping
@@ -154,9 +158,19 @@ struct HeldRequests: Sendable {
         var state = State.waiting
     }
 
+    /// How many requests of a client have begun to wait in the current minute of that client.
+    private struct Pace: Hashable, Sendable {
+        let start: MonotonicTime
+        var count = 0
+
+        func isOver(at now: MonotonicTime) -> Bool { now - start >= .seconds(60) }
+    }
+
     private let bounds: Bounds
     /// Oldest first.
     private var entries: [Entry] = []
+    /// Those of minutes that are over are removed.
+    private var paces: [String?: Pace] = [:]
     private var isClosed = false
 
     init(bounds: Bounds = Bounds()) { self.bounds = bounds }
@@ -172,8 +186,19 @@ struct HeldRequests: Sendable {
         guard entries.count < bounds.requests, Self.bytes(of: entries) + request.bytes <= bounds.bytes else {
             return .all
         }
+        guard keepsPace(request) else { return .pace }
         entries.append(Entry(request: request))
         return nil
+    }
+
+    private mutating func keepsPace(_ request: HeldRequest) -> Bool {
+        let (client, now) = (request.subject.client, request.heldAt)
+        paces = paces.filter { !$0.value.isOver(at: now) }
+        var pace = paces[client] ?? Pace(start: now)
+        guard pace.count < bounds.perMinute else { return false }
+        pace.count += 1
+        paces[client] = pace
+        return true
     }
 
     private static func bytes(of entries: [Entry]) -> Int { entries.reduce(0) { $0 + $1.request.bytes } }
@@ -263,6 +288,12 @@ extension HeldRequests.Refusal {
                 "This client may have at most \(bounds.requestsPerClient) requests and "
                     + "\(ConfigUnits.text(bytes: bounds.bytesPerClient)) waiting for approval.",
                 retryAfter: .seconds(10)
+            )
+        case .pace:
+            GatewayProblem(
+                .clientLimitReached,
+                "This client may send at most \(bounds.perMinute) requests per minute that wait for approval.",
+                retryAfter: .seconds(60)
             )
         case .all:
             GatewayProblem(

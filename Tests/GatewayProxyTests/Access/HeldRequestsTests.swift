@@ -135,6 +135,20 @@ struct HeldRequestsTests {
         #expect(table.hold(Self.request("a-5", client: "third")) == nil)
     }
 
+    /// Each is a row of the audit log.
+    @Test func aClientThatComesAndLeavesIsSlowedDown() {
+        var table = HeldRequests(bounds: .init(perMinute: 3))
+        func hold(_ client: String?, after seconds: Int) -> HeldRequests.Refusal? {
+            let refusal = table.hold(Self.request(client: client, at: Self.start + .seconds(seconds)))
+            _ = table.leave("a-1")
+            return refusal
+        }
+        for second in 0..<3 { #expect(hold("agent", after: second) == nil) }
+        #expect(hold("agent", after: 59) == .pace && hold("other", after: 59) == nil && hold(nil, after: 59) == nil)
+        #expect(hold("agent", after: 60) == nil)
+        #expect(HeldRequests.Refusal.pace.problem().status == 429)
+    }
+
     @Test func theLongestBodyThatCanBeCollectedCanBeHeld() {
         // The maximum of limits.replay_body_bytes, and the most that each byte of the text can take.
         let bounds = HeldRequests.Bounds()
