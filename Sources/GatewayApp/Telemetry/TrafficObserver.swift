@@ -131,8 +131,8 @@ final class TrafficObserver: ExchangeObserver, Service {
         requestLog.notice(
             "A request waits for approval (authgateway approve)",
             metadata: [
-                "request_id": "\(request.id)", "gateway.route": "\(request.subject.route)",
-                "gateway.client": "\(request.subject.client ?? "")",
+                "request_id": "\(request.id)", "route": "\(request.subject.route)",
+                "client": "\(request.subject.client ?? "")",
             ]
         )
     }
