@@ -32,7 +32,8 @@ struct AdminQuestion: Equatable {
 
 /// Speaks to the admin listener of the gateway that runs with a configuration, or of one that `--admin` names.
 struct AdminClient: Sendable {
-    private static let answerLimit = 4 << 20
+    /// More than all requests that may be held, with all of their text escaped.
+    private static let answerLimit = 16 << 20
 
     /// By the name that the certificate of the gateway must carry, which is empty without TLS. They live as long as the command.
     private static let clients = Mutex<[String: HTTPClient]>([:])
