@@ -231,11 +231,25 @@ package final class ProxyServer: Sendable {
         return "Worker \(workers) has not confirmed within a second that \(what)."
     }
 
+    // MARK: Approval
+
+    /// The requests about which an operator has to decide, oldest first.
+    package var heldRequests: [HeldRequest] { state.approvals.waiting }
+
+    /// An operator approves a request that is held, or denies it.
+    ///
+    /// - Parameter approver: Who approves it; nil denies it.
+    /// - Returns: nil if no such request waits.
+    package func decide(_ id: String, approver: String?) -> HeldRequest? {
+        state.approvals.decide(id, approver: approver)
+    }
+
     // MARK: Stopping
 
     /// Stops accepting, lets exchanges under way finish, closes what is left when `limit` has passed.
     package func drain(within limit: Duration) async {
         state.beginDraining()
+        state.approvals.close()
         await closeListeners()
         await workers.forEach { $0.beginDraining() }
         let deadline = ContinuousClock.now + limit

@@ -28,6 +28,7 @@ final class TestClock: GatewayClock {
 final class RecordingObserver: ExchangeObserver {
     private let state = Mutex<(uses: [(client: String?, generation: Int?)], denials: [ProblemKind])>(([], []))
     private let ended = Mutex<[FinishedRequest]>([])
+    private let held = Mutex<[String]>([])
     func finished(_ record: borrowing ExchangeRecord) {
         let (use, problem, request) =
             ((record.client, record.credential?.generation), record.problem, FinishedRequest(record))
@@ -37,6 +38,17 @@ final class RecordingObserver: ExchangeObserver {
         }
         ended.withLock { $0.append(request) }
     }
+    func held(_ request: HeldRequest, _ event: HeldRequest.Event) {
+        let text =
+            switch event {
+            case .held: "held"
+            case .released(let user): "released by \(user)"
+            case .ended(let reason): "ended: \(reason)"
+            }
+        held.withLock { $0.append(text) }
+    }
+    /// What became of requests that wait for an approval.
+    var approvals: [String] { held.withLock { $0 } }
     /// All requests that are over, those that were refused included.
     var requests: [FinishedRequest] { ended.withLock { $0 } }
     /// Of the exchanges that are finished.

@@ -175,6 +175,39 @@ package struct AdminAPI: Sendable {
         await gateway.beginRun(order)
     }
 
+    // MARK: Requests that wait for an approval
+
+    /// Not for everybody on the machine: what they hold is to be seen.
+    package let heldRequests = Operation<[HeldRequestStatus]>(
+        .get,
+        "/api/approvals",
+        .operator,
+        needsRunningGateway: true
+    ) { gateway, _ in
+        .success(await gateway.heldRequests())
+    }
+
+    package let approve = InputOperation<ApprovalOrder, HeldRequestStatus>(
+        .post,
+        "/api/approvals/:id/approve",
+        .operator,
+        needsRunningGateway: true,
+        body: .ignored
+    ) { gateway, id, order in
+        await gateway.approve(id, by: order.user)
+    }
+
+    package let deny = InputOperation<ApprovalOrder, HeldRequestStatus>(
+        .post,
+        "/api/approvals/:id/deny",
+        .operator,
+        withdraws: true,
+        needsRunningGateway: true,
+        body: .ignored
+    ) { gateway, id, order in
+        await gateway.deny(id, by: order.user)
+    }
+
     // MARK: What concerns the gateway as a whole
 
     /// A reload may take rights of clients and users away.

@@ -104,6 +104,7 @@ extension AdminOperation: ListedOperation {
             do throws(GatewayProblem) {
                 input = try Input(body: content)
                 input.note(asker: context.asker)
+                input.note(person: context.evidence.userName)
                 await input.note { await context.user() }
             } catch {
                 return AdminResponse.problem(error)
@@ -247,6 +248,11 @@ package protocol AdminInput: Sendable {
     /// Tells an operation whose askers take turns who asks.
     mutating func note(asker: String)
 
+    /// Tells an operation that only some users may ask for which of them asks.
+    ///
+    /// - Parameter name: nil for whoever holds the admin token.
+    mutating func note(person name: String?)
+
     /// Tells an operation that gives each user of this machine a share which of them asks.
     ///
     /// - Parameter user: Costs a look at all connections of the machine; nil where it is not known.
@@ -255,6 +261,7 @@ package protocol AdminInput: Sendable {
 
 extension AdminInput {
     package mutating func note(asker: String) {}
+    package mutating func note(person name: String?) {}
     package mutating func note(user: () async -> UInt32?) async {}
 }
 

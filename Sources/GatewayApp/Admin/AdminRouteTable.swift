@@ -58,7 +58,8 @@ enum AdminRouteTable {
     }
 
     private static let endpoints: [AdminEndpoint] =
-        AdminAPI.endpoints + AdminPage.endpoints + TokenForms.endpoints + LoginForms.endpoints + AdminEvents.endpoints
+        AdminAPI.endpoints + AdminPage.endpoints + TokenForms.endpoints + ApprovalForms.endpoints + LoginForms.endpoints
+        + AdminEvents.endpoints
         + [AdminVending.endpoint] + [
             // Probes.
             AdminEndpoint(.get, "/healthz") { _, _, _ in AdminResponse.plain("ok\n") },

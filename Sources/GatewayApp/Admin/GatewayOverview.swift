@@ -32,6 +32,8 @@ package struct GatewayOverview: Hashable, Sendable, Codable {
     package var clientTokens: [ClientTokenStatus] = []
     /// The credentials with a token for each subject or scope, whether or not there is one now.
     package var perSubjectCredentials: [String] = []
+    /// How many requests wait for an operator's approval; nil for none.
+    package var heldRequests: Int?
     /// What clients can use as their proxy.
     package var proxy = ProxyOffer()
 }

@@ -178,6 +178,8 @@ struct Assembly: Sendable {
                         beginRun: { proof, clients, program in
                             tokenUses.runs.begin(as: proof, of: clients, program) { Array(SHA256.hash(data: $0)) }
                         },
+                        heldRequests: { proxy.heldRequests },
+                        decide: { proxy.decide($0, approver: $1) },
                         clientTokens: { tokenUses.report(on: $0, at: $1) { Array(SHA256.hash(data: $0)) } }
                     ),
                     withdraw: { await proxy.withdraw($0) }
@@ -200,6 +202,7 @@ struct Assembly: Sendable {
                 let control = makeControl()
                 observer.collect()
                 TokenMetrics.record(await control.tokens(), await control.expirations(), in: metrics)
+                metrics.gauge("gateway_requests_held", []).set(Int64(proxy.heldRequests.count))
                 if let shipper = storage.shipper {
                     metrics.gauge("gateway_audit_unshipped_events", []).set(Int64(shipper.shipping.unshipped))
                 }

@@ -36,6 +36,10 @@ package struct OperatorControl: OperationRunner {
         var listeners: @Sendable () -> [BoundListener] = { [] }
         /// Makes the token of a program (``RunTokens``); nil where no gateway runs.
         var beginRun: (@Sendable (Secret?, [AccessPlan.Client], RunTokens.Program) -> Result<Secret, GatewayProblem>)?
+        /// The requests that wait for an approval, oldest first.
+        var heldRequests: @Sendable () -> [HeldRequest] = { [] }
+        /// Approves the request with this ID in the name of this user, or denies it without one; nil if it does not wait.
+        var decide: @Sendable (_ id: String, _ approver: String?) -> HeldRequest? = { _, _ in nil }
         /// How these clients use their tokens.
         var clientTokens: @Sendable ([AccessPlan.Client], UnixTime) -> [ClientTokenStatus] = { _, _ in [] }
     }
@@ -228,6 +232,7 @@ package struct OperatorControl: OperationRunner {
 
     package func overview() async -> GatewayOverview {
         let check = storage.chainCheck.result
+        let held = seen.heldRequests().count
         return GatewayOverview(
             version: GatewayVersion.current,
             startedAt: (seen.startedAt ?? loadedAt).rfc3339,
@@ -240,8 +245,52 @@ package struct OperatorControl: OperationRunner {
             clients: plan.access.clients.map(\.name),
             clientTokens: seen.clientTokens(plan.access.clients, clock.now().wall),
             perSubjectCredentials: sources.perSubjectKeepers.keys.sorted().map { plan.credentials[$0].name },
+            heldRequests: held == 0 ? nil : held,
             proxy: ProxyOffer(plan, bound: seen.listeners())
         )
+    }
+
+    /// The requests about which an operator has to decide, oldest first.
+    package func heldRequests() async -> [HeldRequestStatus] {
+        let now = clock.monotonic()
+        return seen.heldRequests().map { HeldRequestStatus($0, at: now) }
+    }
+
+    /// Lets a request that is held be sent, once. Recorded first.
+    ///
+    /// - Parameter user: nil for whoever holds the admin token, which programs of the gateway's user can read.
+    package func approve(_ id: String, by user: String?) async -> Result<HeldRequestStatus, GatewayProblem> {
+        guard let user, plan.admin.users.contains(where: { $0.proofs.name == user && $0.mayApprove }) else {
+            let detail =
+                "Only an operator whose token or certificate other programs cannot read can approve requests: a user of"
+                + " listeners.admin.users with role operator and token_sha256 or certificate."
+            return .failure(GatewayProblem(.routeForbidden, detail))
+        }
+        guard let held = seen.heldRequests().first(where: { $0.id == id }) else { return .failure(Self.notHeld(id)) }
+        let event = TokenEvent(.requestApproved, held, by: user, at: clock.now().wall)
+        if let error = await storage.recorder.refusal(recording: event, plan.audit.onFailure) {
+            return .failure(
+                GatewayProblem(.auditUnavailable, "The approval cannot be recorded: \(error.reason). Nothing was sent.")
+            )
+        }
+        // It may have ended meanwhile.
+        guard let approved = seen.decide(id, user) else { return .failure(Self.notHeld(id)) }
+        return .success(HeldRequestStatus(approved, at: clock.monotonic()))
+    }
+
+    /// Refuses a request that is held, and records it as soon as possible.
+    package func deny(_ id: String, by user: String?) async -> Result<HeldRequestStatus, GatewayProblem> {
+        guard let denied = seen.decide(id, nil) else { return .failure(Self.notHeld(id)) }
+        var event = TokenEvent(.requestDenied, denied, by: user, at: clock.now().wall)
+        event.trigger = .operator
+        _ = await storage.recorder.recordSoon(event)
+        return .success(HeldRequestStatus(denied, at: clock.monotonic()))
+    }
+
+    private static func notHeld(_ id: String) -> GatewayProblem {
+        let detail =
+            "No request \(id.singleLine(limit: 64)) waits for approval: it was decided, has expired or has left."
+        return GatewayProblem(.noRoute, detail, command: GatewayCommand.line("approve"))
     }
 
     /// Makes a token for a program that `exec` runs. It is valid as long as the program runs, and without a client token it proves no client.

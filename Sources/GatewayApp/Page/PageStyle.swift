@@ -46,6 +46,9 @@ enum PageStyle {
         button:hover, .button:hover, select:hover, summary:hover { background: var(--field); }
         .primary { background: var(--accent); border-color: var(--accent); color: var(--card); font-weight: 600; }
         .primary:hover { background: var(--accent-fill); }
+        .approval { margin: 1rem 0; } .approval h2 { margin: 0 0 .6rem; text-transform: none; letter-spacing: 0;
+          color: var(--ink); overflow-wrap: anywhere; }
+        .approval pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .75rem 0; }
         .danger { background: var(--bad); border-color: var(--bad); color: var(--card); font-weight: 600; }
         :focus-visible { outline: 2px solid var(--accent-fill); outline-offset: 2px; }
         html:not(.scripted) .script, html.scripted .plain-only { display: none !important; }

@@ -39,6 +39,7 @@ struct StatusPage: Sendable {
             \(PageHeader(state: state, overview: overview, now: now).html)
             <main>
             \(ExplainSection(question: question).html)
+            \(HeldSection(count: overview.heldRequests ?? 0).html)
             \(NeedsSection(items: needs, now: now).html)
             \(TrafficSection(page: self).html)
             \(lists.form(count: max(routes.count, tokens.count)))
@@ -114,6 +115,26 @@ private struct PageHeader {
         case .intact: "<span>audit chain intact \(verified)</span>"
         case .broken: "<strong class=\"bad\">audit chain broken \(verified)</strong>"
         }
+    }
+}
+
+/// That requests wait for an operator's approval. What they hold is for operators alone, and stands on a page of its own.
+private struct HeldSection {
+    let count: Int
+
+    var html: HTML {
+        guard count > 0 else { return "<section id=\"held\" data-live hidden></section>" }
+        let requests = count == 1 ? "1 request waits" : "\(count) requests wait"
+        return """
+            <section id="held" data-live aria-label="Approvals">
+            <article class="need warn">
+            <div><h3>\(requests) for approval</h3>
+            <p>Read what would be sent, then approve or deny it. A request waits for at most 3 minutes.</p></div>
+            <div class="actions"><a class="button primary" href="/approvals">Review</a>\
+            \(HTML.command(GatewayCommand.line("approve"), label: "the command that lists them"))</div>
+            </article>
+            </section>
+            """
     }
 }
 

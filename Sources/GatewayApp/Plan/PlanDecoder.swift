@@ -169,6 +169,7 @@ enum PlanDecoder {
         refuseOwnListeners(plan, fields)
         warnAboutNothingToIntercept(plan, fields)
         refuseLoopsWithoutVia(plan, fields)
+        requireApprovers(plan, fields)
         return plan
     }
 
@@ -227,6 +228,24 @@ enum PlanDecoder {
                 path: fields.path.appending("listeners").appending("proxy").appending(index).appending("intercept"),
                 mayFollow: true
             )
+        }
+    }
+
+    /// The admin token is in the state directory, and other tokens are in files that the configuration names: a program that runs as the
+    /// same user could approve its own requests.
+    private static func requireApprovers(_ plan: Plan, _ fields: ConfigFields) {
+        guard !plan.admin.users.contains(where: \.mayApprove) else { return }
+        for route in plan.routes {
+            for (number, rule) in route.allow.enumerated() where rule.needsApproval {
+                fields.context.error(
+                    "nobody could approve these requests: add a user with role: operator to listeners.admin.users, whose token_sha256"
+                        + " or certificate proves it, so that no program on this machine can read what does; the admin token and"
+                        + " users with token cannot approve",
+                    at: route.span,
+                    path: fields.path.appending("routes").appending(route.name).appending("allow").appending(number)
+                        .appending("approve")
+                )
+            }
         }
     }
 

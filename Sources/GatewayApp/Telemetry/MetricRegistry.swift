@@ -340,6 +340,7 @@ enum MetricHelp {
         "gateway_request_duration_seconds":
             "Seconds from the whole head of a request to the end of its response, by route.",
         "gateway_requests_failed_total": "Requests that failed, by route and reason.",
+        "gateway_requests_held": "Requests that wait for an operator's approval.",
         "gateway_requests_total":
             "Finished requests, by route and status. The route is empty where none matched.",
         "gateway_sent_bytes_total": "Bytes of response bodies that clients were sent, by route.",

@@ -21,6 +21,8 @@ final class TrafficObserver: ExchangeObserver, Service {
     /// nil unless every request has a line.
     private let accessLog: AccessLog?
     private let reporter: RequestReporter
+    private let feed: AuditEventQueue
+    private let requestLog: Logger
     /// nil but with `audit.usage: request`.
     private let ledger: RequestLedger?
     private let recent: RecentRequests
@@ -61,6 +63,8 @@ final class TrafficObserver: ExchangeObserver, Service {
         self.uses = uses
         self.telemetry = telemetry
         self.clock = clock
+        self.feed = feed
+        requestLog = loggers.requests
         accessLog = logsRequests ? AccessLog(logger: loggers.access) : nil
         reporter = RequestReporter(
             feed: feed,
@@ -118,6 +122,18 @@ final class TrafficObserver: ExchangeObserver, Service {
             id: request.requestID.description,
             at: request.finishedAt,
             use: RequestUse(request, wallOffset: offset, route: route)
+        )
+    }
+
+    func held(_ request: HeldRequest, _ event: HeldRequest.Event) {
+        feed.offer(TokenEvent(event, of: request, at: clock.now().wall))
+        guard event == .held else { return }
+        requestLog.notice(
+            "A request waits for approval (authgateway approve)",
+            metadata: [
+                "request_id": "\(request.id)", "route": "\(request.subject.route)",
+                "client": "\(request.subject.client ?? "")",
+            ]
         )
     }
 

@@ -42,6 +42,16 @@ package struct TokenEvent: Hashable, Sendable {
         case storeFailed = "store_failed"
         case clientDenied = "client_denied"
         case requestFailed = "request_failed"
+        /// A request waits for an operator's approval.
+        case requestHeld = "request_held"
+        case requestApproved = "request_approved"
+        case requestDenied = "request_denied"
+        /// One that was approved is sent: its approval is used.
+        case requestReleased = "request_released"
+        /// Nobody has approved it in time.
+        case requestExpired = "request_expired"
+        /// It ended for another reason before it was sent.
+        case requestDropped = "request_dropped"
         case keyRotating = "key_rotating"
         case keyRotated = "key_rotated"
         case authorityRotated = "authority_rotated"
@@ -244,7 +254,8 @@ package enum AuditPriority: Int, CaseIterable, Comparable, Sendable {
 extension TokenEvent.Name {
     package var priority: AuditPriority {
         switch self {
-        case .injected, .replayed, .withheld, .clientDenied, .requestFailed:
+        case .injected, .replayed, .withheld, .clientDenied, .requestFailed, .requestHeld, .requestExpired,
+            .requestDropped:
             .traffic
         case .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .rejected,
             .expired, .downscoped, .adopted, .loginRequired, .scopeMissing, .expiringSoon, .vended, .handedOut,
@@ -253,7 +264,8 @@ extension TokenEvent.Name {
         case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .imported, .revoked,
             .revocationFailed,
             .cleared, .loginStarted, .loginCompleted, .loginFailed, .revealed, .locked, .unlocked, .keyRotating,
-            .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated:
+            .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated, .requestApproved,
+            .requestDenied, .requestReleased:
             .operator
         }
     }

@@ -16,7 +16,7 @@ package enum GRPCStatus: Int, Sendable {
         self =
             switch kind {
             case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired: .unauthenticated
-            case .routeForbidden, .originRefused: .permissionDenied
+            case .routeForbidden, .approvalRequired, .originRefused: .permissionDenied
             case .contentTooLarge, .fieldsTooLarge, .targetTooLong, .clientLimitReached: .resourceExhausted
             case .noRoute, .misdirected, .methodRefused: .unimplemented
             case .requestRefused, .subjectRequired, .loginFailed, .versionNotSupported, .loop, .upgradeFailed,

@@ -131,6 +131,7 @@ extension ProblemKind {
             .clientLimitReached:
             nil
         case .routeForbidden: "This request is not allowed."
+        case .approvalRequired: "An operator has not approved this request."
         case .subjectRequired: "The request does not say on whose behalf it is made."
         case .noRoute: "No route matches."
         case .requestTimeout: "The request took too long, or its memory was needed for newer requests."

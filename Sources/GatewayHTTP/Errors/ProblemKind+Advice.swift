@@ -29,7 +29,7 @@ extension ProblemKind {
     package var advice: ErrorAdvice {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .routeForbidden,
-            .subjectRequired,
+            .approvalRequired, .subjectRequired,
             .misdirected, .originRefused,
             .noRoute, .clientLimitReached:
             accessAdvice
@@ -45,8 +45,8 @@ extension ProblemKind {
             upstreamAdvice
         case .draining:
             ErrorAdvice(
-                "The gateway is stopping and accepts no new requests, or a reload interrupted this one. A lock can interrupt it, too,"
-                    + " if it resets a connection to the upstream that another request was using.",
+                "The gateway is stopping, or a reload interrupted this request. A lock can, too, if another request used the same"
+                    + " connection to the upstream.",
                 .time,
                 "Send the request again after the seconds that Retry-After names.",
                 "authgateway status"
@@ -92,6 +92,13 @@ extension ProblemKind {
                 "Compare the request with clients and allow of the route.",
                 "authgateway explain URL --client CLIENT"
             )
+        case .approvalRequired:
+            ErrorAdvice(
+                "No operator approved the request, which a rule with approve holds.",
+                .operator,
+                "Ask an operator to approve it, then send it again.",
+                "authgateway approve"
+            )
         case .subjectRequired:
             ErrorAdvice(
                 "The credential has a token for each user, and the request names no user.",
@@ -117,7 +124,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "A request to the admin listener has no operator's token, or a wrong one.",
                 .operator,
-                "Send the token in admin.token of the state directory, or that of a user, in Authorization: Bearer. Commands on this machine read that file themselves.",
+                "Send the token in admin.token of the state directory, or a user's, in Authorization: Bearer. Commands on this machine read that file.",
                 "authgateway config explain listeners.admin.users",
                 "authgateway audit query --event client_denied"
             )
@@ -229,7 +236,7 @@ extension ProblemKind {
             )
         case .upstreamBusy:
             ErrorAdvice(
-                "All connections to the upstream are in use, and too many requests are waiting for one; or the upstream refused the request unread (REFUSED_STREAM).",
+                "Too many requests wait for connections to the upstream, or it refused the request unread (REFUSED_STREAM).",
                 .operator,
                 "Send fewer requests at once, or raise the limit that the detail names. A refused request can be sent again.",
                 "authgateway config explain limits"
@@ -275,7 +282,7 @@ extension ProblemKind {
             ErrorAdvice(
                 "The token endpoint did not respond within 15 s, or the request waited for a token for longer than limits.credential_timeout.",
                 .authority,
-                "The gateway retries by itself. The 15 s cannot be raised; limits.credential_timeout (20s) limits how long a request waits.",
+                "The gateway retries by itself. The 15 s cannot be raised, but limits.credential_timeout (20s) can.",
                 "authgateway status NAME",
                 "authgateway config explain limits.credential_timeout"
             )

@@ -6,6 +6,7 @@ package enum ProblemKind: String, CaseIterable, Sendable {
     case engineAuthRequired = "engine-auth-required"
     case adminAuthRequired = "admin-auth-required"
     case routeForbidden = "route-forbidden"
+    case approvalRequired = "approval-required"
     case subjectRequired = "subject-required"
     case misdirected
     case originRefused = "origin-refused"
@@ -87,7 +88,7 @@ extension ProblemKind {
         switch self {
         case .requestRefused, .subjectRequired, .loginFailed: 400
         case .clientAuthRequired, .engineAuthRequired, .adminAuthRequired: 401
-        case .routeForbidden, .originRefused: 403
+        case .routeForbidden, .approvalRequired, .originRefused: 403
         case .noRoute: 404
         case .methodRefused: 405
         case .proxyAuthRequired: 407
@@ -116,6 +117,7 @@ extension ProblemKind {
         case .engineAuthRequired: "The gateway needs the engine's token"
         case .adminAuthRequired: "The admin listener needs an operator's token"
         case .routeForbidden: "This client is not allowed to do this"
+        case .approvalRequired: "An operator has not approved this"
         case .subjectRequired: "The request must name a subject"
         case .misdirected: "Not a host of this gateway"
         case .originRefused: "Cross-site browser requests are refused"
@@ -156,7 +158,7 @@ extension ProblemKind {
     package var proxyStatusError: String {
         switch self {
         case .clientAuthRequired, .proxyAuthRequired, .engineAuthRequired, .adminAuthRequired, .routeForbidden,
-            .misdirected,
+            .approvalRequired, .misdirected,
             .originRefused, .requestRefused, .methodRefused, .requestTimeout, .contentTooLarge, .targetTooLong,
             .fieldsTooLarge, .versionNotSupported, .subjectRequired, .loginFailed, .locked, .draining, .overloaded,
             .clientLimitReached:
@@ -199,7 +201,7 @@ extension ProblemKind {
             .fixRequest
         case .reauthorizationRequired, .loginRequired, .loginFailed, .staticTokenExpired: .reauthorize
         case .credentialMisconfigured, .destinationProhibited, .loop, .auditUnavailable: .fixConfiguration
-        case .locked: .askOperator
+        case .locked, .approvalRequired: .askOperator
         case .requestTimeout, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
             .storeUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout, .upstreamBusy,
             .draining,

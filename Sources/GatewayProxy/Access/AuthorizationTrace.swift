@@ -29,6 +29,9 @@ package struct AuthorizationTrace: Sendable {
         ///   - mayCall: The request may carry a call.
         case toolsChecked(byRule: Int, mayCall: Bool)
         case toolRefused
+        /// The request waits for an operator once its body has come.
+        case approvalNeeded
+        case approvalImpossible
         case authorityEndpointRefused
         case connectionAuthRefused
         /// The token of a program of `exec` would reach the upstream.

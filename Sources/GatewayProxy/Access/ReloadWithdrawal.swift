@@ -183,7 +183,8 @@ extension RequestAuthorizer.Refusal {
         case .requestTimeout, .contentTooLarge, .targetTooLong, .fieldsTooLarge, .versionNotSupported,
             .clientLimitReached, .tokenEndpointUnreachable, .tokenEndpointTimeout, .tokenTemporarilyUnavailable,
             .storeUnavailable, .reauthorizationRequired, .credentialMisconfigured, .loginRequired, .loginFailed,
-            .staticTokenExpired, .auditUnavailable, .upstreamUnreachable, .upstreamInvalidResponse, .upstreamTimeout,
+            .staticTokenExpired, .auditUnavailable, .approvalRequired, .upstreamUnreachable, .upstreamInvalidResponse,
+            .upstreamTimeout,
             .upstreamBusy, .upgradeFailed, .locked, .draining, .overloaded, .internalError:
             false
         }

@@ -622,6 +622,26 @@ extension RequestAuthorizer {
         return gates[match.route].toolRule(match, head, bytes)
     }
 
+    /// What of an admitted request an operator has to approve before it is sent.
+    func approval(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match
+    ) -> ApprovalScope {
+        if case .unrouted = match { return .nothing }
+        return gates[match.route].approval(match, head, bytes)
+    }
+
+    /// The rules that have calls in the body of an admitted request wait.
+    func rulesForApproval(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match
+    ) -> [ToolRule] {
+        if case .unrouted = match { return [] }
+        return gates[match.route].rulesForApproval(match, head, bytes)
+    }
+
     /// How a signer signs the request. One that reads another path than its own is refused unless the client may get that, too.
     func signingPlan(
         for request: SignableRequest,

@@ -23,8 +23,13 @@ final class RouteGate: Sendable {
     private let allow: [RoutePlan.Allow]
     /// The usual methods that each rule of ``allow`` takes, a bit for each: most requests need no comparison of texts.
     private let usualMethods: [UInt8]
+    /// What is asked about calls in place of the rule with this number: rules with the same methods and path name tools together, so
+    /// that some of them can need an approval.
+    private let tools: [ToolRule?]
     /// Some rule of ``allow`` names tools.
     private let namesTools: Bool
+    /// Some rule of ``allow`` has requests wait for an approval.
+    private let needsApproval: Bool
     let strictness: CanonicalPath.Strictness
     /// The endpoints of its credential that are reached through it.
     private let endpoints: [AuthorityEndpoint]
@@ -54,7 +59,14 @@ final class RouteGate: Sendable {
         usualMethods = route.allow.map { rule in
             UsualMethod.allCases.reduce(0) { $0 | (rule.takes($1.name) ? $1.rawValue : 0) }
         }
+        tools = route.allow.map { rule in
+            let same = route.allow.filter {
+                $0.methods == rule.methods && $0.path == rule.path && $0.tools?.source == rule.tools?.source
+            }
+            return rule.tools == nil ? nil : ToolRule.joined(same.compactMap(\.tools))
+        }
         namesTools = route.allow.contains { $0.tools != nil }
+        needsApproval = route.allow.contains { $0.needsApproval }
         endpoints = route.endpoints
         strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
         refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth
@@ -102,13 +114,18 @@ final class RouteGate: Sendable {
                 return GatewayProblem(.routeForbidden, "The route \(name) does not allow this method and path.\(hint)")
             }
             trace?.add(.allowedByRule(number: rule + 1))
-            if namesTools, let tools = ruleWithTools(rule, bytes, path) {
-                if let problem = allow[tools].tools?.refusal(ofHead: head, bytes, route: name) {
+            if namesTools, let number = ruleWithTools(rule, bytes, path) {
+                if let problem = tools[number]?.refusal(ofHead: head, bytes, route: name) {
                     trace?.add(.toolRefused)
                     return problem
                 }
-                trace?.add(.toolsChecked(byRule: tools + 1, mayCall: ToolRule.mayCall(head, bytes)))
+                trace?.add(.toolsChecked(byRule: number + 1, mayCall: ToolRule.mayCall(head, bytes)))
             }
+            if needsApproval, let problem = refusalOfUnseen(match, head, bytes) {
+                trace?.add(.approvalImpossible)
+                return problem
+            }
+            if needsApproval, trace != nil, approval(match, head, bytes) != .nothing { trace?.add(.approvalNeeded) }
         }
         if allow.isEmpty, let endpoint = endpoints.first, let field = MethodOverride.pathField(in: head, bytes) {
             trace?.add(.methodOverrideRefused)
@@ -134,7 +151,61 @@ final class RouteGate: Sendable {
         guard namesTools, let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
             let number = ruleWithTools(number, bytes, head.forwardedPath(match, without: prefix))
         else { return nil }
-        return allow[number].tools
+        return tools[number]
+    }
+
+    // MARK: Approval
+
+    /// What of an admitted request an operator has to approve.
+    func approval(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> ApprovalScope {
+        guard needsApproval else { return .nothing }
+        let scope = approval(of: head.methodName(bytes), bytes, head.forwardedPath(match, without: prefix))
+        return scope == .calls && !ToolRule.mayCall(head, bytes) ? .nothing : scope
+    }
+
+    /// The rules with tools that have calls in the body of the request wait.
+    func rulesForApproval(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> [ToolRule] {
+        let (method, path) = (head.methodName(bytes), head.forwardedPath(match, without: prefix))
+        var rules: [ToolRule] = []
+        for number in allow.indices where allow[number].needsApproval && allow[number].takes(method) {
+            if let tools = allow[number].tools, allow[number].takes(bytes, path) { rules.append(tools) }
+        }
+        return rules
+    }
+
+    /// Of several rules that take a request the strictest counts, so that a wider one lifts none.
+    private func approval(
+        of method: String,
+        _ bytes: borrowing Span<UInt8>,
+        _ path: Range<Int>,
+        decodings: Int = 0
+    ) -> ApprovalScope {
+        var scope = ApprovalScope.nothing
+        for number in allow.indices where allow[number].needsApproval && allow[number].takes(method) {
+            guard allow[number].takes(bytes, path, decodings: decodings) else { continue }
+            scope = max(scope, allow[number].tools == nil ? .everything : .calls)
+        }
+        return scope
+    }
+
+    /// Why nobody can approve the request, whatever its body is.
+    private func refusalOfUnseen(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> GatewayProblem? {
+        guard head.wantsUpgrade || head.present.contains(.destination), approval(match, head, bytes) != .nothing else {
+            return nil
+        }
+        return (head.wantsUpgrade ? ApprovalFailure.hasUpgrade : .hasDestination).problem
     }
 
     /// The rule that is asked about calls on a path: the one that allows the request, or else another one with tools for the path. So
@@ -196,6 +267,12 @@ final class RouteGate: Sendable {
             rule.takes(method) && rule.takes(reading.path.span, read, decodings: reading.decodings)
         }
         guard let first, first == rule(for: path, head, bytes) else { return false }
+        if needsApproval,
+            approval(of: method, reading.path.span, read, decodings: reading.decodings)
+                != approval(of: method, bytes, path)
+        {
+            return false
+        }
         return !namesTools
             || ruleWithTools(first, reading.path.span, read, decodings: reading.decodings)
                 == ruleWithTools(first, bytes, path)

@@ -74,7 +74,30 @@ package struct ToolRule: Hashable, Sendable {
         "tools/list",
     ]
     private static let notifications = "notifications/"
+
+    /// Whether a method passes that no rule names.
+    static func isUsual(_ method: [UInt8]) -> Bool {
+        method.starts(with: notifications.utf8) || usualMethods.contains { method.elementsEqual($0.utf8) }
+    }
+
     private static let call = "tools/call"
+
+    /// Whether the rule itself names what the message calls.
+    func names(_ message: RPCMessage) -> Bool {
+        guard let method = message.method, !Self.isUsual(method) else { return false }
+        guard method.elementsEqual(Self.call.utf8) else { return methods.contains { $0.matches(method) } }
+        return message.name.map { name in tools.contains { $0.matches(name) } } ?? false
+    }
+
+    /// A rule that takes what each of these takes. They read calls from the same place.
+    static func joined(_ rules: [ToolRule]) -> ToolRule? {
+        guard var joined = rules.first else { return nil }
+        for rule in rules.dropFirst() {
+            joined.tools += rule.tools
+            joined.methods += rule.methods
+        }
+        return joined
+    }
 
     /// A method that lists tools, or that some server may take for `tools/list` if a rule lets it pass (`mcp_methods`).
     private static func lists(_ method: [UInt8]) -> Bool {
@@ -260,10 +283,7 @@ package struct ToolRule: Hashable, Sendable {
     private func failure(of message: RPCMessage, route: String) -> Failure? {
         guard let method = message.method else { return nil }
         guard method.elementsEqual(Self.call.utf8) else {
-            let passes =
-                method.starts(with: Self.notifications.utf8)
-                || Self.usualMethods.contains { method.elementsEqual($0.utf8) }
-                || methods.contains { $0.matches(method) }
+            let passes = Self.isUsual(method) || methods.contains { $0.matches(method) }
             return passes ? nil : Self.failure("the method", method, "mcp_methods", RPCRefusal.methodNotFound, route)
         }
         guard let name = message.name else {

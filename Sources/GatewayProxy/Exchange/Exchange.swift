@@ -6,12 +6,14 @@ import GatewayTokens
 ///                ┌── collecting ──┐
 ///                │                ▼
 ///     authorizing ──▶ connecting ──▶ forwarding ──▶ responding ──▶ done
-///          ▲              ▲ lost         │               │
+///          ▲           ▲  ▲ lost         │               │
+///          │   holding ┘  │              │               │
 ///          │              └──────────────┼───────────────┤
 ///          └── replaying ◀───────────────┴── rejected ───┘
 ///                                        └── 101 ──▶ tunnelling ──▶ done
 ///
-/// A request is collected if its signature covers the whole body, or if a rule has to read the calls in it.
+/// A request is collected if its signature covers the whole body, if a rule has to read the calls in it, or if an operator has to
+/// approve it. It is then held between `connecting` and `connecting`, before there is a connection.
 ///
 /// The driver reports an event, and carries out the step that is returned before it reports the next one. Once an exchange is done,
 /// it answers every event with ``ExchangeStep/nothing``.
@@ -21,6 +23,8 @@ package struct Exchange: ~Copyable, Sendable {
         case authorizing
         /// The body is kept until it is complete, because the credential signs all of it, or a rule reads the calls in it.
         case collecting
+        /// The request is complete, and waits for an operator's approval.
+        case holding
         /// Waiting for a connection to the upstream.
         case connecting
         /// The upstream has the head; the body follows.
@@ -37,6 +41,7 @@ package struct Exchange: ~Copyable, Sendable {
     package enum Deadline: Hashable, Sendable {
         case none
         case credential
+        case approval
         case bodyIdle
         /// Until the response begins.
         case response
@@ -83,6 +88,7 @@ package struct Exchange: ~Copyable, Sendable {
         switch phase {
         case .authorizing, .replaying: awaitsCredential ? .credential : .none
         case .collecting: .bodyIdle
+        case .holding: .approval
         case .forwarding: awaitsContinue ? .response : .bodyIdle
         case .responding: responseHasBegun ? .responsePause : .response
         case .tunnelling: .responsePause
@@ -98,6 +104,8 @@ package struct Exchange: ~Copyable, Sendable {
         return switch event {
         case .authorized: authorized()
         case .bodyAwaited: bodyAwaited()
+        case .approvalAwaited: approvalAwaited()
+        case .approved: approved()
         case .credentialAwaited: credentialAwaited()
         case .credentialUnavailable(let kind): credentialUnavailable(kind)
         case .withdrawn: withdrawn()
@@ -152,6 +160,17 @@ package struct Exchange: ~Copyable, Sendable {
         return .collect(invites: invites)
     }
 
+    private mutating func approvalAwaited() -> ExchangeStep {
+        if phase == .connecting, requestIsComplete, timesSent == 0 { phase = .holding }
+        return .nothing
+    }
+
+    private mutating func approved() -> ExchangeStep {
+        guard phase == .holding else { return .nothing }
+        phase = .connecting
+        return .connect(isFresh: false)
+    }
+
     private mutating func credentialAwaited() -> ExchangeStep {
         if phase == .authorizing || phase == .replaying { awaitsCredential = true }
         return .nothing
@@ -179,7 +198,8 @@ package struct Exchange: ~Copyable, Sendable {
             guard !contentHasBegun || isHolding else { return end(with: .withdrawn) }
             phase = .authorizing
             return .reauthorize
-        case .forwarding, .responding, .tunnelling: return end(with: .withdrawn)
+        // What an operator is about to approve goes with this credential.
+        case .holding, .forwarding, .responding, .tunnelling: return end(with: .withdrawn)
         }
     }
 
@@ -192,7 +212,7 @@ package struct Exchange: ~Copyable, Sendable {
                 return .beginAgain
             }
             return takesRight || !isAdmitted ? end(with: .excluded) : .nothing
-        case .replaying: return takesRight || !isAdmitted ? end(with: .excluded) : .nothing
+        case .holding, .replaying: return takesRight || !isAdmitted ? end(with: .excluded) : .nothing
         case .forwarding, .responding, .tunnelling, .done:
             if !isAdmitted { attempt.isLast = true }
             return takesRight ? end(with: .excluded) : .nothing
@@ -331,6 +351,7 @@ package struct Exchange: ~Copyable, Sendable {
             "The exchange waits for the rest of a complete request."
         )
         assert(phase != .collecting || isHolding, "A body is collected and not kept.")
+        assert(phase != .holding || requestIsComplete, "An operator is asked about a part of a request.")
         assert(phase != .responding || requestIsComplete, "An incomplete request is treated as complete.")
         assert(request.hasContent || requestIsComplete && !contentHasBegun, "A request without a body has one.")
         assert(
@@ -360,8 +381,11 @@ package enum ExchangeEvent: Hashable, Sendable {
 
     /// The credential is available, or the route injects none.
     case authorized
-    /// The credential is available, and signs the whole body.
+    /// The credential is available, and the whole body is needed before the request can be sent.
     case bodyAwaited
+    /// The request is complete, and an operator has to approve it.
+    case approvalAwaited
+    case approved
     /// No credential is available yet; the source has been asked for one.
     case credentialAwaited
     /// No credential can be obtained, or not in time.

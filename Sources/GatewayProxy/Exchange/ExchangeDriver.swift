@@ -53,6 +53,10 @@ final class ExchangeDriver {
     private var deadlineUse = DeadlineUse.transfer
     /// A reload has ended the exchange, so its credential must not reach an upstream any more.
     private var isExcluded = false
+    /// An operator has approved the request, which counts for this exchange alone.
+    private(set) var isApproved = false
+    /// Set while the request waits for an operator.
+    private var pending: PendingApproval?
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
     /// When the exchange began, by the event loop's clock.
@@ -107,6 +111,18 @@ final class ExchangeDriver {
     private enum UpstreamEnd {
         case lost(ConnectionLoss)
         case complete
+    }
+
+    /// A class: few requests have one, and a reference is small.
+    private final class PendingApproval {
+        let request: HeldRequest
+        /// nil for a request that is approved whatever is in it.
+        let calls: HeldCalls?
+
+        init(_ request: HeldRequest, _ calls: HeldCalls?) {
+            self.request = request
+            self.calls = calls
+        }
     }
 
     /// - Parameters:
@@ -208,7 +224,7 @@ final class ExchangeDriver {
         switch rules.phase {
         case .forwarding, .tunnelling: upstream?.isWritable ?? false ? .content : .nothing
         case .collecting: .content
-        case .responding: .complete
+        case .holding, .responding: .complete
         case .authorizing, .connecting, .replaying, .done: .nothing
         }
     }
@@ -227,10 +243,14 @@ final class ExchangeDriver {
     var server: TunnelDestination? { route.pool.server }
 
     /// Whether a route of another configuration sends a request of `client` to the same place as this exchange.
+    ///
+    /// An operator who is asked about a request has seen the route as it is: nothing of it may change.
     func goes(by route: CompiledRoute, as client: String?) -> Bool {
         let (old, new) = (compiled.plan, route.plan)
-        return record.client == client && old.name == new.name && old.upstream == new.upstream
-            && old.upstreamPath == new.upstreamPath
+        guard record.client == client, old.name == new.name, old.upstream == new.upstream,
+            old.upstreamPath == new.upstreamPath
+        else { return false }
+        return pending == nil || old.isSame(as: new)
     }
 
     var requestIsComplete: Bool { rules.requestIsComplete }
@@ -388,7 +408,7 @@ final class ExchangeDriver {
     /// Asks the signer, and the rule for calls, what they need before the request can be sent.
     private func connectCollecting() {
         if let problem = planSignature() { return end(with: .requestInvalid, problem) }
-        guard signingPlan?.needsBody ?? false || ruleForBody != nil else {
+        guard signingPlan?.needsBody ?? false || ruleForBody != nil || needsApproval else {
             if case .connect(let isFresh) = rules.handle(.authorized) { connect(isFresh: isFresh) }
             return
         }
@@ -407,6 +427,7 @@ final class ExchangeDriver {
     /// Sends a request whose body is complete in memory, unless it has a call that its rule does not allow.
     private func connectCollected(isFresh: Bool) {
         if let problem = refusalOfCalls() { return end(with: .requestInvalid, problem) }
+        if needsApproval { return awaitApproval() }
         connect(isFresh: isFresh)
     }
 
@@ -433,7 +454,132 @@ final class ExchangeDriver {
     }
 
     private var uncollectableBody: GatewayProblem {
-        configuration.limits.uncollectableBody(readsCalls: ruleForBody != nil)
+        configuration.limits.uncollectableBody(readsCalls: ruleForBody != nil, isForApproval: needsApproval)
+    }
+
+    // MARK: Approval
+
+    /// What of the request an operator has to approve.
+    var approvalScope: ApprovalScope {
+        let bytes = request.bytes
+        return shared.authorizer.approval(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
+    }
+
+    /// The rules that have calls in the body wait.
+    var rulesForApproval: [ToolRule] {
+        let bytes = request.bytes
+        return shared.authorizer.rulesForApproval(
+            of: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted.match
+        )
+    }
+
+    private var contentType: String? {
+        let bytes = request.bytes
+        return HeldRequest.contentType(of: request.decoder.head, bytes.readableBytesUInt8Span)
+    }
+
+    private var needsApproval: Bool { !isApproved && approvalScope != .nothing }
+
+    /// The request is complete in memory. Holds it until an operator has decided, unless nothing in it has to be approved.
+    private func awaitApproval() {
+        let body = content.held ?? ByteBuffer()
+        var calls: HeldCalls?
+        if approvalScope == .calls {
+            do throws(RPCFault) {
+                calls = try HeldCalls(body.readableBytesUInt8Span, of: rulesForApproval)
+            } catch {
+                return end(with: .requestInvalid, ApprovalFailure.unreadable(error).problem)
+            }
+            guard calls != nil else { return connect(isFresh: false) }
+        }
+        // Those without a field are only the end.
+        if let trailers = content.heldTrailers, trailers.readableBytes > 2 {
+            return end(with: .requestInvalid, ApprovalFailure.hasTrailers.problem)
+        }
+        let held = HeldRequest(
+            id: record.requestID.description,
+            subject: approvalSubject(body),
+            place: requestPlace.path,
+            calls: calls?.names ?? [],
+            contentType: contentType,
+            body: body.readableBytesUInt8Span,
+            heldAt: shared.clock.monotonic()
+        )
+        let (driver, loop) = (NIOLoopBound(self, eventLoop: configuration.loop), configuration.loop)
+        do throws(GatewayProblem) {
+            try shared.state.approvals.hold(held) { verdict in
+                loop.execute { driver.value.decided(verdict) }
+            }
+        } catch {
+            return end(with: .requestInvalid, error)
+        }
+        pending = PendingApproval(held, calls)
+        _ = rules.handle(.approvalAwaited)
+        followDeadline()
+    }
+
+    private func approvalSubject(_ body: ByteBuffer) -> HeldRequest.Subject {
+        let bytes = request.bytes
+        let query = TargetRewrite.query(
+            of: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            without: admitted.tokenPlaces
+        )
+        let target = String(decoding: upstreamPath + query, as: UTF8.self)
+        return HeldRequest.Subject(
+            client: record.client,
+            route: compiled.plan.name,
+            method: record.method,
+            url: "\(compiled.plan.upstream)\(target)",
+            digest: shared.configuration.sha256(Array(body.readableBytesView))
+        )
+    }
+
+    private func decided(_ verdict: HeldRequests.Verdict) {
+        guard rules.phase == .holding, let pending else { return }
+        enter()
+        switch verdict {
+        case .approved: sendApproved(pending)
+        case .denied: endHeld(.denied)
+        case .stopped: end(with: .requestInvalid, HeldRequests.Refusal.stopping.problem())
+        }
+        leave()
+        client.resumeRequest()
+    }
+
+    /// Rights are judged once more: minutes may have passed.
+    private func sendApproved(_ approval: PendingApproval) {
+        guard isStillAdmitted else { return endHeld(.excluded) }
+        let subject = approvalSubject(content.held ?? ByteBuffer())
+        guard shared.state.approvals.release(approval.request, as: subject) else { return endHeld(.expired) }
+        (pending, isApproved) = (nil, true)
+        guard case .connect = rules.handle(.approved) else { return }
+        client.clearDeadline()
+        requestCompleted()
+    }
+
+    /// Whether the present configuration admits the request in the same way.
+    private var isStillAdmitted: Bool {
+        guard let present = configuration.worker.current?.shared else { return false }
+        var cache = ClientAuthenticationCache()
+        switch present.authorizer.decide(request, on: client.connectionContext, cache: &cache) {
+        case .admitted(let admitted): return goes(by: present.routes[admitted.match.route], as: admitted.client)
+        case .refused, .unrouted, .preflight: return false
+        }
+    }
+
+    private func endHeld(_ failure: ApprovalFailure) {
+        var problem = failure.problem
+        problem.rpc = pending?.calls?.refusal(problem.detail)
+        end(with: .requestInvalid, problem)
+    }
+
+    /// The request is over. It was not sent if it still waits.
+    private func stopHolding() {
+        guard let pending = pending.take() else { return }
+        shared.state.approvals.leave(pending.request.id, because: record.problem?.rawValue ?? "client-left")
     }
 
     /// - Returns: Why the request must not be signed.
@@ -1511,6 +1657,7 @@ final class ExchangeDriver {
         switch rules.deadline {
         case .none: client.clearDeadline()
         case .credential: setDeadline(configuration.timeouts.credential)
+        case .approval: setDeadline(TimeAmount(HeldRequests.patience))
         case .bodyIdle: setDeadline(configuration.timeouts.bodyIdle)
         case .response: setDeadline(route.state.responseTimeout)
         case .responsePause: setDeadline(route.state.responsePause)
@@ -1531,6 +1678,7 @@ final class ExchangeDriver {
             deadlineUse = .transfer
             upstream?.endInspection()
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
+        case .holding: endHeld(.expired)
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))
         case .collecting, .forwarding, .responding: transferStalled()
@@ -1828,6 +1976,7 @@ final class ExchangeDriver {
 
     private func report() {
         stopWaiting()
+        stopHolding()
         releaseUpload()
         releaseFilter()
         usage.take()?.end()

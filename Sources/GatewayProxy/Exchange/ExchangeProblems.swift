@@ -11,13 +11,17 @@ extension Limits {
 
     /// The whole body is needed before the request is sent, and it is too long to be collected.
     ///
-    /// - Parameter readsCalls: Whether a rule reads the calls in it; otherwise the signature covers all of it.
-    package func uncollectableBody(readsCalls: Bool) -> GatewayProblem {
+    /// - Parameters:
+    ///   - readsCalls: Whether a rule reads the calls in it; otherwise the signature covers all of it.
+    ///   - isForApproval: Whether an operator has to approve it.
+    package func uncollectableBody(readsCalls: Bool, isForApproval: Bool = false) -> GatewayProblem {
         let limit = "limits.replay_body_bytes: \(ConfigUnits.text(bytes: replayBodyBytes))"
         let reason =
             readsCalls
             ? "the gateway has to read the call in it before it sends anything"
-            : "the signature covers all of it, so the gateway has to keep it"
+            : isForApproval
+                ? "an operator has to approve all of it, so the gateway has to keep it"
+                : "the signature covers all of it, so the gateway has to keep it"
         return GatewayProblem(.contentTooLarge, "The body is too long: \(reason) (\(limit)).")
     }
 }

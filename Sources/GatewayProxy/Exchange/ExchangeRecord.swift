@@ -277,4 +277,10 @@ extension AuthzOutcome.Outcome {
 /// A class, so that a request does not copy a box to reach it.
 package protocol ExchangeObserver: AnyObject, Sendable {
     func finished(_ record: borrowing ExchangeRecord)
+    /// Of a request that waits for an approval.
+    func held(_ request: HeldRequest, _ event: HeldRequest.Event)
+}
+
+extension ExchangeObserver {
+    package func held(_ request: HeldRequest, _ event: HeldRequest.Event) {}
 }

@@ -368,7 +368,10 @@ private struct ExplanationSteps {
             guard rules.indices.contains(number - 1), let tools = rules[number - 1].tools else { break }
             add("tools", "rule \(number) has \(tools.description): \(tools.explanation(mayCall: mayCall))")
         case .notAllowed: addMisses()
-        case .methodOverrideRefused, .toolRefused, .authorityEndpointRefused, .connectionAuthRefused:
+        case .approvalNeeded:
+            add("approve", "it is held until an operator approves it (authgateway approve)")
+        case .methodOverrideRefused, .toolRefused, .approvalImpossible, .authorityEndpointRefused,
+            .connectionAuthRefused:
             add("allow", detail, passes: false)
         case .runTokenRefused: add("client", detail, passes: false)
         case .loopRefused: add("loop", detail, passes: false)

@@ -186,6 +186,12 @@ package enum EngineDecoder {
                 "an engine sends the gateway no bodies, which a rule with tools has to read; send these requests through a proxy listener"
             )
         }
+        if let plan, !elements.isEmpty, plan.allow.contains(where: \.needsApproval) {
+            fields.error(
+                "authz",
+                "an engine cannot wait for an approval, which a rule with approve needs; send these requests through a proxy listener"
+            )
+        }
         return names
     }
 

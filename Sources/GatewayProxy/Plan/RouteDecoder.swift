@@ -151,7 +151,7 @@ package enum RouteDecoder {
         $0("tools", default: "not checked", example: "[search, \"read_*\"]")
             .means(
                 "The MCP tools that may be called on these paths and that tools/list shows; a * at the end matches any rest. Other calls "
-                    + "get a JSON-RPC error. [] allows none."
+                    + "get a JSON-RPC error. [] allows none. Rules with the same methods and path name tools together."
             )
         $0("mcp_methods", default: "[]", example: "[prompts/get, \"resources/*\"]")
             .means(
@@ -161,6 +161,12 @@ package enum RouteDecoder {
             .means(
                 "Where the tool is read. body: the gateway collects the body (limits.replay_body_bytes) and compares it with Mcp-Method "
                     + "and Mcp-Name. header: only these fields; the body streams, and the gateway trusts the server to compare."
+            )
+        $0("approve", default: "false", example: "true")
+            .means(
+                "Holds each request, with tools each call of them, for up to 3 minutes until an operator approves this method, URL and "
+                    + "body: authgateway approve, or the status page. Another rule that allows the request does not lift this. Needs a "
+                    + "user of listeners.admin.users with role operator and token_sha256 or certificate."
             )
     }
 
@@ -188,7 +194,15 @@ package enum RouteDecoder {
         fields.explain(ruleKeys)
         let methods = methods(fields)
         let tools = tools(fields)
+        fields.refuseNothing(behind: "approve", hint: "to hold nothing")
+        let needsApproval = fields.bool("approve") ?? false
         defer { fields.refuseUnknownKeys() }
+        if needsApproval, tools?.source == .header {
+            fields.error(
+                "tools_from",
+                "with approve, the calls are shown to an operator, so they have to be read from the body"
+            )
+        }
         guard fields.has("path") else {
             fields.missing("path")
             return nil
@@ -198,7 +212,7 @@ package enum RouteDecoder {
             fields.error("path", "expected a pattern such as /files/*/content or /files/**")
             return nil
         }
-        return RoutePlan.Allow(methods: methods, path: pattern, tools: tools)
+        return RoutePlan.Allow(methods: methods, path: pattern, tools: tools, needsApproval: needsApproval)
     }
 
     private static func tools(_ fields: ConfigFields) -> ToolRule? {

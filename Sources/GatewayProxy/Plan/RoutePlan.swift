@@ -45,17 +45,20 @@ package struct RoutePlan: Hashable, Sendable {
         package var path: PathPattern
         /// The calls of MCP that the rule takes; nil does not look at them.
         package var tools: ToolRule?
+        /// An operator has to approve each request; with ``tools``, each call (`approve`).
+        package var needsApproval: Bool
 
-        package init(methods: [String], path: PathPattern, tools: ToolRule? = nil) {
+        package init(methods: [String], path: PathPattern, tools: ToolRule? = nil, needsApproval: Bool = false) {
             self.methods = methods
             self.path = path
             self.tools = tools
+            self.needsApproval = needsApproval
         }
 
-        /// `GET, POST /2.0/**`, or `any method /mcp, tools search, read_*`
+        /// `GET, POST /2.0/**`, or `any method /mcp, tools search, read_*, approve`
         package var description: String {
             (methods.isEmpty ? "any method" : methods.joined(separator: ", ")) + " \(path)"
-                + (tools.map { ", \($0.description)" } ?? "")
+                + (tools.map { ", \($0.description)" } ?? "") + (needsApproval ? ", approve" : "")
         }
     }
 
@@ -268,8 +271,12 @@ extension RoutePlan {
             example: "- {methods: [GET, HEAD], path: /**}\n- {methods: [POST], path: /files/*/content}"
         )
         .covers {
-            let rules: [any CanonicalValue] = [$0.allow.map(\.methods), $0.allow.map(\.path.description)]
-            return $0.allow.contains { $0.tools != nil } ? rules + [$0.allow.map { $0.tools?.description }] : rules
+            var rules: [any CanonicalValue] = [$0.allow.map(\.methods), $0.allow.map(\.path.description)]
+            if $0.allow.contains(where: { $0.tools != nil }) { rules.append($0.allow.map { $0.tools?.description }) }
+            if $0.allow.contains(where: \.needsApproval) {
+                rules.append($0.allow.map { $0.needsApproval ? "approve" : "" })
+            }
+            return rules
         }
         .shows("allow", texts: Allow.texts) { $0.allow.isEmpty ? nil : .list($0.allow.map(\.shown)) }
         .means("The only methods, paths and MCP tools that may be requested. Any other request gets 403.")
@@ -335,6 +342,7 @@ extension RoutePlan.Allow {
             shown["mcp_methods"] = .texts(tools.methods.map(\.text))
             shown["tools_from"] = .text(tools.source.rawValue)
         }
+        if needsApproval { shown["approve"] = .flag(true) }
         return .mapping(shown)
     }
 
@@ -345,6 +353,7 @@ extension RoutePlan.Allow {
             guard case .mapping(let values) = rule, case .list(let methods)? = values["methods"] else { return "" }
             let names = methods.isEmpty ? "any method" : methods.map(\.text).joined(separator: ", ")
             return "\(names) \(values["path"]?.text ?? "")" + calls(values)
+                + (values["approve"] == .flag(true) ? ", approve" : "")
         }
     }
 
@@ -373,6 +382,13 @@ extension RoutePlan {
     /// Whether the client's own `Authorization` goes upstream.
     var forwardsAuthorization: Bool {
         credential == nil && !headers.remove.contains { FieldSyntax.slot($0) == "authorization" }
+    }
+
+    /// Whether only its place in the file differs, and the number of its credential, which has an identity of its own.
+    func isSame(as other: RoutePlan) -> Bool {
+        var other = other
+        (other.span, other.credential) = (span, credential)
+        return self == other && (credential == nil) == (other.credential == nil)
     }
 
     /// What requests that name the upstream begin with.

@@ -34,7 +34,7 @@ final class CredentialedRoute {
     let isBare: Bool
     /// ``credential`` signs each request.
     let isSigned: Bool
-    /// Some request is collected before it is sent: for a signature, or for a rule that reads calls (``ToolRule``).
+    /// Some request is collected before it is sent: for a signature, for a rule that reads calls (``ToolRule``), or for an approval.
     let mayCollect: Bool
     /// A rule of the route (`rejected_when`) or the signer of ``credential`` recognizes rejections besides a 401.
     let judgesResponses: Bool
@@ -83,7 +83,9 @@ final class CredentialedRoute {
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
         isSigned = credential?.signer != nil
-        mayCollect = credential?.signer != nil || route.plan.allow.contains { $0.tools?.source == .body }
+        mayCollect =
+            credential?.signer != nil
+            || route.plan.allow.contains { $0.tools?.source == .body || $0.needsApproval }
         judgesResponses = credential != nil && (route.policy.rejectedWhen != nil || credential?.signer?.judge != nil)
         usesPrivateConnection = route.plan.allowsConnectionAuth
         namesTools = route.plan.namesTools

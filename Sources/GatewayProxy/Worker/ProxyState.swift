@@ -23,6 +23,8 @@ final class ProxyState: Sendable {
     let headMemory: HeadMemory
     /// Memory of request bodies that upstreams have not taken yet.
     let uploads: UploadMemory
+    /// Requests that wait for an operator.
+    let approvals: ApprovalDesk
     let memoryTrim = MemoryTrim()
     let addresses = ConnectionsPerAddress(capacity: 65_536)
     /// How many descriptors the process may have; nil where that is not looked at.
@@ -47,6 +49,7 @@ final class ProxyState: Sendable {
         interception = authority.map { InterceptionTLS(authority: $0, clock: clock) }
         headMemory = HeadMemory(limit: limits.headMemory, workers: workers)
         uploads = UploadMemory(limit: limits.uploadMemory)
+        approvals = ApprovalDesk(clock: clock, observer: observer)
         self.tokenUses = tokenUses
         self.jwts = jwts
         self.clock = clock

@@ -72,7 +72,18 @@ final class ReloadInProgress {
                 isFiltered: exchange.isFiltered
             )
             // What the request calls is no longer known, or not yet.
-            return rule?.takesAll(of: exchange.ruleForBody) ?? true ? .admitted : .refused
+            guard rule?.takesAll(of: exchange.ruleForBody) ?? true else { return .refused }
+            return exchange.isApproved || !asksForMore(admitted.match, of: exchange) ? .admitted : .refused
         }
+    }
+
+    /// Whether the new configuration has an operator approve what the old one may have let pass.
+    private func asksForMore(_ match: RouteTable.Match, of exchange: ExchangeDriver) -> Bool {
+        let (request, old) = (exchange.client.request, exchange.approvalScope)
+        let bytes = request.bytes
+        let scope = new.authorizer.approval(of: request.decoder.head, bytes.readableBytesUInt8Span, match)
+        guard scope == old, scope == .calls else { return scope > old }
+        let rules = new.authorizer.rulesForApproval(of: request.decoder.head, bytes.readableBytesUInt8Span, match)
+        return rules != exchange.rulesForApproval
     }
 }

@@ -112,7 +112,8 @@ struct RootCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Serve",
                 subcommands: [
-                    RunCommand.self, ReloadCommand.self, ExecCommand.self, EnvCommand.self, SandboxCommand.self,
+                    RunCommand.self, ReloadCommand.self, ApproveCommand.self, ExecCommand.self, EnvCommand.self,
+                    SandboxCommand.self,
                 ]
             ),
             CommandGroup(

@@ -32,7 +32,8 @@ struct AdminQuestion: Equatable {
 
 /// Speaks to the admin listener of the gateway that runs with a configuration, or of one that `--admin` names.
 struct AdminClient: Sendable {
-    private static let answerLimit = 4 << 20
+    /// More than all requests that may be held, with all of their text escaped.
+    private static let answerLimit = 16 << 20
 
     /// By the name that the gateway's certificate must have; empty without TLS. They live as long as the command.
     private static let clients = Mutex<[String: HTTPClient]>([:])
@@ -76,6 +77,8 @@ struct AdminClient: Sendable {
     private let named: NamedAdmin?
     /// Whether its address was typed, so that it may belong to another machine.
     var isNamed: Bool { named != nil }
+    /// What a person typed, in place of the admin token of the state directory.
+    private var typed: Secret?
 
     /// - Parameter isOwnAddress: Whether the address comes from the configuration, or from a record that this user wrote. Otherwise
     ///   the token goes to a socket of the state directory or nowhere.
@@ -91,6 +94,21 @@ struct AdminClient: Sendable {
         stateDirectory = ""
         isOwnAddress = true
         self.named = named
+    }
+
+    /// Whether it goes with a token or a certificate that may be a user's, and not with the admin token of the state directory.
+    var mayProveUser: Bool {
+        typed != nil || named?.token != nil || named?.tls?.certificateChain.isEmpty == false
+    }
+
+    /// Whether nothing is known that proves who asks.
+    var lacksToken: Bool { !mayProveUser && (named != nil || AdminToken.read(in: stateDirectory) == nil) }
+
+    /// The same gateway, asked with a token that a person has typed.
+    func typing(_ token: Secret) -> AdminClient {
+        var client = self
+        client.typed = token
+        return client
     }
 
     /// Whether the gateway that is meant can be the one that answers. An address that was typed is taken on trust; TLS proves it.
@@ -177,10 +195,11 @@ struct AdminClient: Sendable {
         try requireTrustedOwner()
         // While no gateway runs, another program may listen there. It is asked what it is, and gets no secret.
         let isHeld = StateDirectory.isHeld(stateDirectory)
-        let token = isHeld ? AdminToken.read(in: stateDirectory) : nil
+        let token = isHeld ? typed ?? AdminToken.read(in: stateDirectory) : nil
         let answer = try await send(method, path, token: token, body: token == nil ? nil : body)
         guard answer.status == 401 else { return answer }
         guard isHeld else { throw foreign(.failed) }
+        guard typed == nil else { throw Self.unknownToken(place) }
         let file = AdminToken.path(in: stateDirectory)
         let reason = token == nil ? "cannot be read" : "is not the one of the running gateway"
         throw CommandFailure(.failed, "\(file) \(reason); run this as the gateway's user, with its configuration")
@@ -192,14 +211,19 @@ struct AdminClient: Sendable {
         as named: NamedAdmin,
         body: [UInt8]?
     ) async throws(CommandFailure) -> (status: Int, body: ByteBuffer) {
-        let answer = try await send(method, path, token: named.token, body: body)
+        let answer = try await send(method, path, token: typed ?? named.token, body: body)
         guard answer.status == 401 else { return answer }
+        guard typed == nil else { throw Self.unknownToken(place) }
         let options = (named.isTyped ? "" : "--admin \(ShellWord.quoted(place)) ") + "--admin-token-file FILE"
         let advice =
             named.token == nil
             ? "name a file with the token of a user, or admin.token of the state directory: \(options)"
             : "the token is not that of a user of listeners.admin.users, nor the gateway's own admin token"
         throw CommandFailure(.failed, "\(place) did not recognize the credentials; \(advice)")
+    }
+
+    private static func unknownToken(_ place: String) -> CommandFailure {
+        CommandFailure(.failed, "\(place) does not know this token as that of a user of listeners.admin.users")
     }
 
     /// The listener at this address learns the token, so it must belong to a user who can read the token anyway.

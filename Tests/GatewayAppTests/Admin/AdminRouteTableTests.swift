@@ -14,7 +14,10 @@ struct AdminRouteTableTests {
             ("POST", "/api/audit/flush", .role(.operator)), ("POST", "/api/runs", .role(.viewer)),
             ("GET", "/api/tokens/box%2Fa", .role(.viewer)), ("POST", "/api/tokens/box/lock", .role(.operator)),
             ("POST", "/api/reload", .role(.operator)), ("GET", "/api/plan", .role(.operator)),
-            ("POST", "/tokens/box", .nothing),
+            ("POST", "/tokens/box", .nothing), ("POST", "/approvals", .nothing),
+            ("GET", "/api/approvals", .role(.operator)),
+            ("POST", "/api/approvals/a-1/approve", .role(.operator)),
+            ("POST", "/api/approvals/a-1/deny", .role(.operator)),
             ("POST", "/api/explain", .role(.operator)), ("POST", "/api/logins", .role(.operator)),
             ("GET", "/api/logins/1", .role(.operator)), ("DELETE", "/api/logins/1", .role(.operator)),
             ("POST", "/api/logins/1/answer", .role(.operator)),
@@ -42,6 +45,7 @@ struct AdminRouteTableTests {
             ("POST", "/api/tokens/lock/refresh", false), ("GET", "/api/tokens/box/lock", false),
             ("POST", "/api/key/rotate", false), ("POST", "/api/state/backup", false),
             ("POST", "/api/explain", false), ("DELETE", "/api/logins/1", false),
+            ("POST", "/api/approvals/a-1/approve", false), ("POST", "/api/approvals/a-1/deny", true),
         ]
     )
     func whatTakesRightsAwayNeedsNoRecordBefore(_ method: String, _ path: String, _ mayWithdraw: Bool) {

@@ -12,10 +12,17 @@ final class ScriptedControl: OperationRunner {
     private let statuses: [TokenStatus]
     private let isReady: Bool
     private let ends: [Expiration]
+    private let held: [HeldRequestStatus]
     private let actions = Mutex<[String]>([])
 
-    init(statuses: [TokenStatus] = [], isReady: Bool = true, ends: [Expiration] = []) {
+    init(
+        statuses: [TokenStatus] = [],
+        isReady: Bool = true,
+        ends: [Expiration] = [],
+        held: [HeldRequestStatus] = []
+    ) {
         self.ends = ends
+        self.held = held
         self.statuses = statuses
         self.isReady = isReady
     }
@@ -72,6 +79,11 @@ final class ScriptedControl: OperationRunner {
                 )
             )
         case "POST /api/audit/flush": return .success(AuditFlush(isComplete: true))
+        case "GET /api/approvals": return .success(held)
+        case "POST /api/approvals/:id/approve", "POST /api/approvals/:id/deny":
+            guard let order = input as? ApprovalOrder, let request = held.first(where: { $0.id == name }) else { break }
+            note("\(operation.split(separator: "/").last ?? "") \(order.user ?? "-")")
+            return .success(request)
         case "POST /api/reload":
             note("reload")
             return .success(ReloadReport(cause: .operator, outcome: isReady ? .loaded : .refused))

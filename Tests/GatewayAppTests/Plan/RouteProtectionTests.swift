@@ -74,6 +74,54 @@ struct RouteProtectionTests {
         #expect(report("auth: none, allow: [\(rules)]").contains(message))
     }
 
+    // MARK: Approval
+
+    private static let digest = "02ed3077b032c1e0a58c88b63840ca927c8a0fcab59f6c6f19fc4225c594fc4e"
+    private static let approver = "alice: {role: operator, token_sha256: \(digest)}"
+
+    private func approval(_ rule: String, users: String?, _ more: String = "") -> ConfigOutcome {
+        let listeners = users.map { "listeners: {admin: {address: 127.0.0.1:8081, users: {\($0)}}}\n" } ?? ""
+        return outcome(
+            "version: 1\n\(listeners)routes:\n  app: {upstream: https://app.example.com, auth: none, allow: [\(rule)]\(more)}\n"
+        )
+    }
+
+    @Test(arguments: [
+        ("{path: /deploy, approve: true}", "any method /deploy, approve"),
+        ("{path: /mcp, tools: [a], approve: true}", "any method /mcp, tools a, approve"),
+    ])
+    func aRuleAsksForAnApproval(_ rule: String, _ description: String) throws {
+        let outcome = approval(rule, users: Self.approver)
+        let plan = try #require(outcome.plan, "\(outcome.report(consequence: "refused"))")
+        #expect(plan.routes[0].allow.map(\.description) == [description])
+        #expect(
+            PlanSummary(plan).text().contains(description) && PlanSummary(plan).json().contains("\"approve\" : true")
+        )
+        let free = try #require(approval(rule.replacing("true", with: "false"), users: nil).plan)
+        #expect(!free.routes[0].allow[0].needsApproval)
+    }
+
+    @Test(arguments: [
+        nil, "alice: {role: viewer, token_sha256: \(digest)}", "alice: {role: operator, token: {env: TOKEN}}",
+    ])
+    func withoutAnOperatorWhoMayApproveTheKeyIsRefused(_ users: String?) {
+        let outcome = approval("{path: /a}, {path: /deploy, approve: true}", users: users)
+        #expect(outcome.plan == nil)
+        let report = outcome.report(consequence: "refused")
+        #expect(report.contains("routes.app.allow[1].approve: nobody could approve these requests"), "\(report)")
+        #expect(report.contains("token_sha256 or certificate"))
+    }
+
+    @Test func whatCannotBeShownIsRefused() {
+        let rule = "{path: /mcp, tools: [a], tools_from: header, approve: true}"
+        let report = approval(rule, users: Self.approver).report(consequence: "refused")
+        #expect(report.contains("routes.app.allow[0].tools_from: with approve, the calls are shown"))
+        let nothing = approval("{path: /a, approve: }", users: Self.approver).report(consequence: "refused")
+        #expect(nothing.contains("\"approve\" has no value; remove it to hold nothing"))
+        let word = approval("{path: /a, approve: maybe}", users: Self.approver).report(consequence: "refused")
+        #expect(word.contains("routes.app.allow[0].approve"))
+    }
+
     @Test func trustInFieldsIsWarnedOf() {
         let rule = "allow: [{path: /mcp, tools: [a], tools_from: header}]"
         let outcome = outcome("version: 1\nroutes:\n  app: {upstream: https://app.example.com, auth: none, \(rule)}\n")

@@ -91,7 +91,7 @@ struct ExchangePropertyTests {
 
     private static func event(_ random: inout Generator) -> ExchangeEvent {
         let flag = { (random: inout Generator) in Bool.random(using: &random) }
-        switch Int.random(in: 0..<25, using: &random) {
+        switch Int.random(in: 0..<28, using: &random) {
         case 0, 1, 2: return .authorized
         case 3: return .credentialAwaited
         case 4: return .credentialUnavailable(.loginRequired)
@@ -120,6 +120,8 @@ struct ExchangePropertyTests {
             return Int.random(in: 0..<4, using: &random) == 0
                 ? .reloaded(takesRight: flag(&random), isAdmitted: flag(&random)) : .authorized
         case 23: return .bodyAwaited
+        case 24: return .approvalAwaited
+        case 25, 26: return .approved
         default: return .stalled(.upstreamSilent)
         }
     }
@@ -171,7 +173,9 @@ struct ExchangePropertyTests {
         #expect(driver.sends <= (driver.isSignedAnew ? 10 : 4), "\(history)")
         #expect(!begun || driver.answers == 1, "\(history)")
         // Whoever has the request is waited for under a limit.
-        if phase == .collecting || phase == .forwarding || phase == .responding || phase == .tunnelling {
+        if phase == .collecting || phase == .holding || phase == .forwarding || phase == .responding
+            || phase == .tunnelling
+        {
             #expect(deadline != .none, "\(history)")
         }
         if phase == .done { #expect(deadline == .none, "\(history)") }

@@ -84,6 +84,7 @@ struct ExchangeScript: ~Copyable {
         case "pool": pool(words)
         case "upstream": upstream(words)
         case "tunnel": handle(.tunnelEnded)
+        case "operator": handle(words[0] == "asked" ? .approvalAwaited : .approved)
         case "reload": handle(.reloaded(takesRight: words[0] == "excluded", isAdmitted: words[0] == "kept"))
         case "time": stalled(words[0])
         case "state": state(words[0])
@@ -249,7 +250,7 @@ extension ExchangeEvent {
     static let samples: [ExchangeEvent] =
         [
             .authorized, .bodyAwaited, .credentialAwaited, .credentialUnavailable(.loginRequired), .withdrawn,
-            .sourceWithdrawn,
+            .sourceWithdrawn, .approvalAwaited, .approved,
             .reloaded(takesRight: true, isAdmitted: false), .reloaded(takesRight: false, isAdmitted: true),
             .reloaded(takesRight: false, isAdmitted: false),
             .connected(isReused: true), .connected(isReused: false), .connectionFailed, .requestInvalid, .clientLeft,

@@ -59,6 +59,22 @@ struct ExchangeUntimelyEventTests {
             step: .sendRequest
         ),
         Moment(
+            testDescription: "while an operator is waited for",
+            before: [.authorized, .approvalAwaited],
+            ignored: ofCredential + ofConnection + ExchangeEvent.samplesOfTransfer + [
+                .approvalAwaited, .reloaded(takesRight: false, isAdmitted: true),
+            ],
+            next: .approved,
+            step: .connect(isFresh: false)
+        ),
+        Moment(
+            testDescription: "while a connection for what was approved is waited for",
+            before: [.authorized, .approvalAwaited, .approved],
+            ignored: ofCredential + ExchangeEvent.samplesOfTransfer + [.approved],
+            next: .connected(isReused: false),
+            step: .sendRequest
+        ),
+        Moment(
             testDescription: "while the body is collected",
             hasContent: true,
             before: [.bodyAwaited],

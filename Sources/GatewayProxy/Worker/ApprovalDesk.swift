@@ -1,0 +1,83 @@
+import GatewayHTTP
+import Synchronization
+
+/// The requests of all workers that wait for an operator's approval: ``HeldRequests``, and how to tell them what was decided.
+final class ApprovalDesk: Sendable {
+    /// Called on any thread, once for each verdict.
+    typealias Tell = @Sendable (HeldRequests.Verdict) -> Void
+
+    private struct State {
+        var requests = HeldRequests()
+        /// By the ID of the request.
+        var tells: [String: Tell] = [:]
+    }
+
+    private let state = Mutex(State())
+    private let clock: any GatewayClock
+    private let observer: any ExchangeObserver
+
+    init(clock: any GatewayClock, observer: any ExchangeObserver) {
+        self.clock = clock
+        self.observer = observer
+    }
+
+    /// Lets a request wait, until ``release(_:as:)`` or ``leave(_:because:)``.
+    func hold(_ request: HeldRequest, _ tell: @escaping Tell) throws(GatewayProblem) {
+        let refusal = state.withLock { state in
+            let refusal = state.requests.hold(request)
+            if refusal == nil { state.tells[request.id] = tell }
+            return refusal
+        }
+        if let refusal { throw refusal.problem() }
+        observer.held(request, .held)
+    }
+
+    var waiting: [HeldRequest] {
+        let now = clock.monotonic()
+        return state.withLock { $0.requests.waiting(at: now) }
+    }
+
+    /// - Parameter approver: Who approves it; nil denies it.
+    /// - Returns: nil if no such request waits.
+    func decide(_ id: String, approver: String?) -> HeldRequest? {
+        let now = clock.monotonic()
+        let (request, tell) = state.withLock { state -> (HeldRequest?, Tell?) in
+            guard let request = state.requests.decide(id, approver: approver, at: now) else { return (nil, nil) }
+            return (request, state.tells[id])
+        }
+        tell?(approver == nil ? .denied : .approved)
+        return request
+    }
+
+    /// - Parameter subject: What would be sent.
+    /// - Returns: Whether exactly that is approved, for this one time.
+    func release(_ request: HeldRequest, as subject: HeldRequest.Subject) -> Bool {
+        let now = clock.monotonic()
+        let approver = state.withLock { state in
+            let approver = state.requests.release(request.id, subject, at: now)
+            if approver != nil { state.tells[request.id] = nil }
+            return approver
+        }
+        guard let approver else { return false }
+        observer.held(request, .released(approvedBy: approver))
+        return true
+    }
+
+    /// The request ends before it was sent.
+    func leave(_ id: String, because reason: String) {
+        let left = state.withLock { state in
+            state.tells[id] = nil
+            return state.requests.leave(id)
+        }
+        if let left { observer.held(left, .ended(reason)) }
+    }
+
+    /// The gateway stops.
+    func close() {
+        let tells = state.withLock { state in
+            state.requests.close()
+            return Array(state.tells.values)
+        }
+        for tell in tells { tell(.stopped) }
+    }
+}
