@@ -19,6 +19,7 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
         case localAuthority = "local-authority"
         case engineGeneration = "engine-generation"
         case backupManifest = "backup-manifest"
+        case capturedAccount = "captured-account"
     }
 
     package static let byteCount = 32

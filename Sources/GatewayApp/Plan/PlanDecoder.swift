@@ -169,6 +169,7 @@ enum PlanDecoder {
         refuseOwnListeners(plan, fields)
         warnAboutNothingToIntercept(plan, fields)
         refuseLoopsWithoutVia(plan, fields)
+        plan.reportCaptures(in: fields)
         return plan
     }
 

@@ -178,7 +178,8 @@ extension EventQuery.Group {
                 .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .imported,
                 .rejected, .expired, .downscoped, .adopted,
             ]
-        case .logins: [.loginRequired, .loginStarted, .loginCompleted, .loginFailed]
+        case .logins:
+            [.loginRequired, .loginStarted, .loginCompleted, .loginFailed, .phantomsIssued, .phantomsRevoked]
         case .configuration:
             [
                 .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .locked, .unlocked,

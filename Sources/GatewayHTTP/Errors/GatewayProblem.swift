@@ -23,9 +23,11 @@ package struct GatewayProblem: Error, Hashable, Sendable {
 
     /// The answer to a call of JSON-RPC; nil for `application/problem+json`. It has no names from the configuration.
     package var rpc: RPCRefusal?
+    /// The answer to a client whose login is captured; nil for everything else. It has no names from the configuration.
+    package var oauth: OAuthAnswer?
 
     /// The status of the answer.
-    package var status: Int { rpc?.status ?? kind.status }
+    package var status: Int { rpc?.status ?? oauth?.status ?? kind.status }
 
     /// What happened in a few words: that of the kind, unless more is known.
     package var title: String {
@@ -103,6 +105,7 @@ extension GatewayProblem {
             hopError: hopError
         )
         problem.rpc = rpc
+        problem.oauth = oauth
         return problem
     }
 }

@@ -10,12 +10,24 @@ package final class RequestAuthorizer: Sendable {
         let plan: RoutePlan
         let places: ClientAuthenticator.Places
         let selection: (any SubjectCredentialResolver)?
+        let captured: CapturedCredential?
+        let capturePoints: [CapturePoint]
 
-        /// - Parameter selection: For a route whose requests name the subject of the token.
-        package init(plan: RoutePlan, places: ClientAuthenticator.Places, selection: (any SubjectCredentialResolver)?) {
+        /// - Parameters:
+        ///   - selection: For a route whose requests name the subject of the token.
+        ///   - captured: For a route whose requests need a phantom.
+        package init(
+            plan: RoutePlan,
+            places: ClientAuthenticator.Places,
+            selection: (any SubjectCredentialResolver)?,
+            captured: CapturedCredential? = nil,
+            capturePoints: [CapturePoint] = []
+        ) {
             self.plan = plan
             self.places = places
             self.selection = selection
+            self.captured = captured
+            self.capturePoints = capturePoints
         }
     }
 
@@ -31,17 +43,22 @@ package final class RequestAuthorizer: Sendable {
     private let originRule: OriginRule
     /// Some route may be called by web pages of another origin.
     private let answersPages: Bool
+    /// Some credential has `capture`: a request may have a phantom, or need one.
+    private let hasCaptures: Bool
+    private let captures: (any CaptureControl)?
     /// How this gateway calls itself in `Via`.
     private let viaName: String
     private let matchPaths: [String]
 
     /// - Parameters:
+    ///   - captures: Knows the phantoms; nil knows none.
     ///   - connect: By the listener's address. Other listeners open no connection to a server without a route.
     ///   - jwts: nil if no client authenticates with a signed token.
     ///   - uses: Told of each use of a client's token.
     ///   - viaName: How the gateway calls itself in `Via`.
     package init(
         routes: [Route],
+        captures: (any CaptureControl)? = nil,
         access: AccessPlan,
         connect: [ListenerPlan.Address: ConnectPlan] = [:],
         uses: ClientTokenUses? = nil,
@@ -54,6 +71,8 @@ package final class RequestAuthorizer: Sendable {
         matchPaths = plans.filter { !$0.matchesAll }.map(\.matchPath)
         clients = ClientAuthenticator(access.clients, uses: uses, jwts: jwts, sha256: sha256)
         self.access = access
+        self.captures = captures
+        hasCaptures = routes.contains { $0.captured != nil || !$0.capturePoints.isEmpty }
         self.connect = connect
         self.viaName = viaName
         gates = routes.map { RouteGate($0, access) }
@@ -393,7 +412,30 @@ extension RequestAuthorizer {
         if let problem = forbid(evidence.client, match, gate, head, bytes, on: connection, &trace) {
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
+        if hasCaptures, let problem = phantomRefusal(head, bytes, match, gate, evidence.client) {
+            trace?.add(.clientRequired(by: "capture"))
+            return refuse(problem, on: connection, route: match.route, client: evidence.client)
+        }
         return choose(head, bytes, match, gate, evidence, grant, on: connection, &trace)
+    }
+
+    /// Why a request is refused that has a phantom where none belongs, or has none where it needs one.
+    private func phantomRefusal(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match,
+        _ gate: RouteGate,
+        _ client: String?
+    ) -> GatewayProblem? {
+        // At the endpoints, phantoms stand in the body.
+        let isAnswered = gate.capturePoint(match, head, bytes) != nil
+        return PhantomRule.refusal(
+            of: head,
+            bytes,
+            client: client,
+            to: isAnswered ? nil : gate.captured,
+            asking: captures
+        )
     }
 
     /// Why a client that has not authenticated is refused; nil if the listener does not require it (`access.require_client`).
@@ -596,6 +638,16 @@ extension RequestAuthorizer {
     ) -> ToolRule? {
         if case .unrouted = match { return nil }
         return gates[match.route].ruleForBody(match, head, bytes)
+    }
+
+    /// Where an admitted request is answered in the place of an authorization server; nil where it is forwarded.
+    func capturePoint(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match
+    ) -> CapturePoint? {
+        if case .unrouted = match { return nil }
+        return gates[match.route].capturePoint(match, head, bytes)
     }
 
     /// What a signer needs before the request can be sent. A request that reads another path than its own is refused unless the
@@ -984,6 +1036,11 @@ extension RequestAuthorizer {
         let host = IPAddress.hostName(bytes.string(authority.host).lowercased())
         let port = authority.port ?? Origin.Scheme.http.defaultPort
         if let problem = loopRefusal(head, bytes) ?? plan.refusal(host: host, port: port, scheme: .http) {
+            return refuse(problem, on: connection, client: evidence.client)
+        }
+        if hasCaptures,
+            let problem = PhantomRule.refusal(of: head, bytes, client: evidence.client, to: nil, asking: captures)
+        {
             return refuse(problem, on: connection, client: evidence.client)
         }
         let server = TunnelDestination(

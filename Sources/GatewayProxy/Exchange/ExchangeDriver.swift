@@ -52,6 +52,8 @@ final class ExchangeDriver {
     private var isExcluded = false
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
+    /// A client's login is being answered (``CaptureControl``). Nothing goes to an upstream.
+    private var answersLogin = false
     /// When the exchange began, by the event loop's clock.
     private let begunAt: NIODeadline
 
@@ -264,6 +266,8 @@ final class ExchangeDriver {
             end(with: .requestInvalid, problem)
         } else if let problem = limitReached(at: now) {
             end(with: .requestInvalid, problem)
+        } else if let point = capturePoint {
+            beginCaptured(at: point)
         } else {
             authorize(at: now)
         }
@@ -322,7 +326,9 @@ final class ExchangeDriver {
     private func credentialTimedOut() {
         wait.cancel(at: source)
         stopWaiting()
-        credentialUnavailable(CredentialWait.timedOut(under: configuration.limits))
+        let problem = CredentialWait.timedOut(under: configuration.limits)
+        guard !answersLogin else { return end(with: .connectionFailed, problem) }
+        credentialUnavailable(problem)
     }
 
     private func credentialUnavailable(_ problem: GatewayProblem) {
@@ -333,6 +339,71 @@ final class ExchangeDriver {
         }
         source?.note(.withheld, generation: 0, by: credentialRequest)
         respond(with: problem)
+    }
+
+    // MARK: Captured login
+
+    /// Where the request is answered in the place of an authorization server; nil where it is forwarded.
+    private var capturePoint: CapturePoint? {
+        guard route.capturesLogins else { return nil }
+        let bytes = request.bytes
+        return shared.authorizer.capturePoint(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
+    }
+
+    /// Collects the body. No credential is asked for: the login is what brings one.
+    private func beginCaptured(at point: CapturePoint) {
+        let bytes = request.bytes
+        if let refusal = CapturePoint.refusal(ofHead: request.decoder.head, bytes.readableBytesUInt8Span) {
+            return respond(captured: refusal.answer)
+        }
+        switch rules.handle(.bodyAwaited) {
+        case .connect: answerCaptured(at: point)
+        case .collect(let invites):
+            followDeadline()
+            if invites, !client.hasUnreadContent { client.sendContinue() }
+        default: break
+        }
+    }
+
+    private func answerCaptured(at point: CapturePoint) {
+        guard let captures = shared.configuration.captures else {
+            return end(with: .connectionFailed, GatewayProblem(.internalError, "Nothing answers captured logins."))
+        }
+        if let problem = wait.begin(on: route.state, for: record.client, under: shared) {
+            return end(with: .connectionFailed, problem)
+        }
+        answersLogin = true
+        setDeadline(TimeAmount(CapturePoint.patience))
+        let (head, body) = (request.bytes, content.held ?? ByteBuffer())
+        let authorization = request.decoder.head.first(.authorization)
+        let message = CapturedMessage(
+            to: point.credential,
+            at: point.kind,
+            body: SecretBytes(body.readableBytesUInt8Span.array(0..<body.readableBytes)),
+            authorization: authorization.map { Secret(head.readableBytesUInt8Span.string($0.value)) },
+            demand: credentialRequest
+        )
+        let done = wait.answer(on: configuration.loop, self) { (driver, answer: OAuthAnswer, number) in
+            driver.capturedAnswerCame(answer, number)
+        }
+        captures.answer(message, done)
+    }
+
+    private func capturedAnswerCame(_ answer: OAuthAnswer, _ number: CredentialWait.Number) {
+        guard wait.isWaiting(number) else { return }
+        enter()
+        stopWaiting()
+        respond(captured: answer)
+        leave()
+        client.resumeRequest()
+    }
+
+    private func respond(captured answer: OAuthAnswer) {
+        let problem = GatewayProblem(answer)
+        guard answer.failure == nil else { return end(with: .requestInvalid, problem) }
+        // The exchange is over without a failure, which no other answer of the gateway's own is.
+        _ = rules.handle(.requestInvalid)
+        respond(with: problem, isFailure: false)
     }
 
     // MARK: Connection
@@ -386,6 +457,7 @@ final class ExchangeDriver {
 
     /// Sends a request whose body is complete in memory, unless it has a call that its rule does not allow.
     private func connectCollected(isFresh: Bool) {
+        if let point = capturePoint { return answerCaptured(at: point) }
         if let problem = refusalOfCalls() { return end(with: .requestInvalid, problem) }
         connect(isFresh: isFresh)
     }
@@ -1604,8 +1676,8 @@ final class ExchangeDriver {
         return problem ?? reported ?? GatewayProblem(.internalError, "The exchange ended without a reason.")
     }
 
-    private func respond(with problem: GatewayProblem) {
-        noteFailure(problem)
+    private func respond(with problem: GatewayProblem, isFailure: Bool = true) {
+        if isFailure { noteFailure(problem) }
         record.status = problem.status
         leaveUpstream(isCut: false)
         report()
