@@ -290,108 +290,17 @@ private struct RPCReader {
     }
 
     private mutating func skipNumber(_ bytes: borrowing Span<UInt8>) throws(RPCFault) {
-        if next(bytes) == UInt8(ascii: "-") { position += 1 }
-        if next(bytes) == UInt8(ascii: "0") { position += 1 } else { try skipDigits(bytes) }
-        if next(bytes) == UInt8(ascii: ".") {
-            position += 1
-            try skipDigits(bytes)
-        }
-        guard next(bytes) == UInt8(ascii: "e") || next(bytes) == UInt8(ascii: "E") else { return }
-        position += 1
-        if next(bytes) == UInt8(ascii: "+") || next(bytes) == UInt8(ascii: "-") { position += 1 }
-        try skipDigits(bytes)
-    }
-
-    private mutating func skipDigits(_ bytes: borrowing Span<UInt8>) throws(RPCFault) {
-        let start = position
-        while next(bytes)?.isDigit ?? false { position += 1 }
-        guard position > start else { throw .notJSON }
+        guard JSONValue.Number.skip(bytes, at: &position) else { throw .notJSON }
     }
 
     private mutating func skipString(_ bytes: borrowing Span<UInt8>) throws(RPCFault) {
-        _ = try string(bytes, keeps: false)
+        _ = try string(bytes, isKept: false)
     }
 
-    /// - Returns: The text in UTF-8, if it is kept.
-    private mutating func string(_ bytes: borrowing Span<UInt8>, keeps: Bool = true) throws(RPCFault) -> [UInt8] {
-        guard next(bytes) == UInt8(ascii: "\"") else { throw .notJSON }
-        position += 1
-        var text: [UInt8] = []
-        while let byte = next(bytes) {
-            switch byte {
-            case UInt8(ascii: "\""):
-                position += 1
-                return text
-            case UInt8(ascii: "\\"):
-                position += 1
-                let character = try escaped(bytes)
-                if keeps { text.append(contentsOf: String(character).utf8) }
-            case ..<0x20: throw .notJSON
-            default:
-                let end = position + (byte < 0x80 ? 1 : try characterLength(bytes, from: byte))
-                while position < end {
-                    if keeps { text.append(bytes[position]) }
-                    position += 1
-                }
-            }
+    private mutating func string(_ bytes: borrowing Span<UInt8>, isKept: Bool = true) throws(RPCFault) -> [UInt8] {
+        guard next(bytes) == UInt8(ascii: "\""), let text = JSONString.read(bytes, at: &position, isKept: isKept) else {
+            throw .notJSON
         }
-        throw .notJSON
-    }
-
-    /// The length of a character that has several bytes (RFC 3629 section 4).
-    private func characterLength(_ bytes: borrowing Span<UInt8>, from first: UInt8) throws(RPCFault) -> Int {
-        let length: Int
-        let second: ClosedRange<UInt8>
-        switch first {
-        case 0xC2...0xDF: (length, second) = (2, 0x80...0xBF)
-        case 0xE0: (length, second) = (3, 0xA0...0xBF)
-        case 0xED: (length, second) = (3, 0x80...0x9F)
-        case 0xE1...0xEF: (length, second) = (3, 0x80...0xBF)
-        case 0xF0: (length, second) = (4, 0x90...0xBF)
-        case 0xF1...0xF3: (length, second) = (4, 0x80...0xBF)
-        case 0xF4: (length, second) = (4, 0x80...0x8F)
-        default: throw .notJSON
-        }
-        guard position + length <= bytes.count, second.contains(bytes[position + 1]) else { throw .notJSON }
-        for offset in 2..<length where bytes[position + offset] & 0xC0 != 0x80 { throw .notJSON }
-        return length
-    }
-
-    private mutating func escaped(_ bytes: borrowing Span<UInt8>) throws(RPCFault) -> Unicode.Scalar {
-        guard let byte = next(bytes) else { throw .notJSON }
-        position += 1
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return Unicode.Scalar(byte)
-        case UInt8(ascii: "b"): return "\u{08}"
-        case UInt8(ascii: "f"): return "\u{0C}"
-        case UInt8(ascii: "n"): return "\n"
-        case UInt8(ascii: "r"): return "\r"
-        case UInt8(ascii: "t"): return "\t"
-        case UInt8(ascii: "u"): return try codePoint(bytes)
-        default: throw .notJSON
-        }
-    }
-
-    /// Half of a surrogate pair is no character: readers differ in what they make of it (RFC 8259 section 8.2).
-    private mutating func codePoint(_ bytes: borrowing Span<UInt8>) throws(RPCFault) -> Unicode.Scalar {
-        var value = try hexUnit(bytes)
-        if (0xD800..<0xDC00).contains(value) {
-            try skip("\\u", bytes)
-            let low = try hexUnit(bytes)
-            guard (0xDC00..<0xE000).contains(low) else { throw .notJSON }
-            value = 0x10000 + (value - 0xD800) << 10 + (low - 0xDC00)
-        }
-        guard let scalar = Unicode.Scalar(value) else { throw .notJSON }
-        return scalar
-    }
-
-    private mutating func hexUnit(_ bytes: borrowing Span<UInt8>) throws(RPCFault) -> UInt32 {
-        var unit: UInt32 = 0
-        for _ in 0..<4 {
-            guard let digit = next(bytes)?.hexValue else { throw .notJSON }
-            unit = unit << 4 | UInt32(digit)
-            position += 1
-        }
-        return unit
+        return text
     }
 }

@@ -46,24 +46,39 @@ package enum JSONValue: Hashable, Sendable {
         /// Whether JSON may write a number like this (RFC 8259 section 6): one with a leading zero is text, such as a
         /// postal code.
         package static func isNumber(_ text: String) -> Bool {
-            var rest = Substring(text)
-            func skipDigits() -> Bool {
-                let digits = rest.prefix { ("0"..."9").contains($0) }
-                rest = rest.dropFirst(digits.count)
-                return !digits.isEmpty
+            let bytes = Array(text.utf8)
+            var position = 0
+            return skip(bytes.span, at: &position) && position == bytes.count
+        }
+
+        /// Moves `position` past a number.
+        ///
+        /// - Returns: false if none begins there.
+        static func skip(_ bytes: borrowing Span<UInt8>, at position: inout Int) -> Bool {
+            if bytes.byte(at: position) == UInt8(ascii: "-") { position += 1 }
+            if bytes.byte(at: position) == UInt8(ascii: "0") {
+                position += 1
+            } else if !skipDigits(bytes, at: &position) {
+                return false
             }
-            if rest.first == "-" { rest = rest.dropFirst() }
-            if rest.first == "0" { rest = rest.dropFirst() } else if !skipDigits() { return false }
-            if rest.first == "." {
-                rest = rest.dropFirst()
-                guard skipDigits() else { return false }
+            if bytes.byte(at: position) == UInt8(ascii: ".") {
+                position += 1
+                guard skipDigits(bytes, at: &position) else { return false }
             }
-            if rest.first == "e" || rest.first == "E" {
-                rest = rest.dropFirst()
-                if rest.first == "+" || rest.first == "-" { rest = rest.dropFirst() }
-                guard skipDigits() else { return false }
+            guard let mark = bytes.byte(at: position), mark == UInt8(ascii: "e") || mark == UInt8(ascii: "E") else {
+                return true
             }
-            return rest.isEmpty
+            position += 1
+            if let sign = bytes.byte(at: position), sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-") {
+                position += 1
+            }
+            return skipDigits(bytes, at: &position)
+        }
+
+        private static func skipDigits(_ bytes: borrowing Span<UInt8>, at position: inout Int) -> Bool {
+            let start = position
+            while bytes.byte(at: position)?.isDigit ?? false { position += 1 }
+            return position > start
         }
     }
 
@@ -277,20 +292,40 @@ private struct JSONReader {
     }
 
     private mutating func string() -> String? {
+        guard let text = JSONString.read(bytes.span, at: &position, isForgiving: isForgiving) else { return nil }
+        return isForgiving ? String(decoding: text, as: UTF8.self) : String(validating: text, as: UTF8.self)
+    }
+}
+
+/// Reads and writes JSON strings (RFC 8259 section 7).
+package enum JSONString {
+    /// Reads a string with its escapes decoded. Whether it is UTF-8 is not checked.
+    ///
+    /// - Parameters:
+    ///   - position: That of the opening quotation mark; afterwards, what follows the closing one.
+    ///   - isForgiving: Accepts raw control characters, and reads broken escapes as U+FFFD.
+    ///   - isKept: With false, the string is only checked, and the result is empty.
+    /// - Returns: nil if it is broken, or not closed.
+    static func read(
+        _ bytes: borrowing Span<UInt8>,
+        at position: inout Int,
+        isForgiving: Bool = false,
+        isKept: Bool = true
+    ) -> [UInt8]? {
         position += 1
         var text: [UInt8] = []
         var start = position
-        while let byte = next {
+        while let byte = bytes.byte(at: position) {
             switch byte {
             case UInt8(ascii: "\""):
-                text += bytes[start..<position]
+                if isKept { text += bytes.array(start..<position) }
                 position += 1
-                return isForgiving ? String(decoding: text, as: UTF8.self) : String(validating: text, as: UTF8.self)
+                return text
             case UInt8(ascii: "\\"):
-                text += bytes[start..<position]
+                if isKept { text += bytes.array(start..<position) }
                 position += 1
-                guard let scalar = escaped() ?? (isForgiving ? "\u{FFFD}" : nil) else { return nil }
-                text.append(contentsOf: String(scalar).utf8)
+                guard let scalar = escaped(bytes, at: &position) ?? (isForgiving ? "\u{FFFD}" : nil) else { return nil }
+                if isKept { text += String(scalar).utf8 }
                 start = position
             case ..<0x20 where !isForgiving: return nil
             default: position += 1
@@ -299,8 +334,8 @@ private struct JSONReader {
         return nil
     }
 
-    private mutating func escaped() -> Unicode.Scalar? {
-        guard let byte = next else { return nil }
+    private static func escaped(_ bytes: borrowing Span<UInt8>, at position: inout Int) -> Unicode.Scalar? {
+        guard let byte = bytes.byte(at: position) else { return nil }
         position += 1
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return Unicode.Scalar(byte)
@@ -309,36 +344,34 @@ private struct JSONReader {
         case UInt8(ascii: "n"): return "\n"
         case UInt8(ascii: "r"): return "\r"
         case UInt8(ascii: "t"): return "\t"
-        case UInt8(ascii: "u"): return codePoint()
+        case UInt8(ascii: "u"): return codePoint(bytes, at: &position)
         default: return nil
         }
     }
 
-    /// Half of a surrogate pair is no character. What follows it is read by itself: it may be the escape of a quotation mark.
-    private mutating func codePoint() -> Unicode.Scalar? {
-        guard let unit = hexUnit() else { return nil }
+    /// Half of a surrogate pair is not a character, and readers differ in what they make of it (RFC 8259 section 8.2). What follows it
+    /// is read by itself: it may be the escape of a quotation mark.
+    private static func codePoint(_ bytes: borrowing Span<UInt8>, at position: inout Int) -> Unicode.Scalar? {
+        guard let unit = hexUnit(bytes, at: &position) else { return nil }
         guard (0xD800..<0xDC00).contains(unit) else { return Unicode.Scalar(unit) }
-        let end = position
-        guard take("\\"), take("u"), let low = hexUnit(), (0xDC00..<0xE000).contains(low) else {
-            position = end
-            return nil
-        }
+        var end = position
+        guard bytes.byte(at: end) == UInt8(ascii: "\\"), bytes.byte(at: end + 1) == UInt8(ascii: "u") else { return nil }
+        end += 2
+        guard let low = hexUnit(bytes, at: &end), (0xDC00..<0xE000).contains(low) else { return nil }
+        position = end
         return Unicode.Scalar(0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00))
     }
 
-    private mutating func hexUnit() -> UInt32? {
+    private static func hexUnit(_ bytes: borrowing Span<UInt8>, at position: inout Int) -> UInt32? {
         var unit: UInt32 = 0
         for _ in 0..<4 {
-            guard let digit = next?.hexValue else { return nil }
+            guard let digit = bytes.byte(at: position)?.hexValue else { return nil }
             unit = unit << 4 | UInt32(digit)
             position += 1
         }
         return unit
     }
-}
 
-/// Writes JSON strings (RFC 8259 section 7).
-package enum JSONString {
     /// `text` in quotation marks, with control characters escaped.
     package static func quoted(_ text: String) -> String { quoted(text) { $0.value >= 0x20 && $0.value != 0x7F } }
 
@@ -365,6 +398,12 @@ package enum JSONString {
         }
         return quoted + "\""
     }
+}
+
+extension Span<UInt8> {
+    /// nil behind the end.
+    @inline(__always)
+    fileprivate func byte(at position: Int) -> UInt8? { position < count ? self[position] : nil }
 }
 
 extension Unicode.Scalar {
