@@ -17,6 +17,12 @@ package struct CapturePoint: Hashable, Sendable {
     /// How long a client waits for an answer: for a call to the authorization server, and for the token store before and after it.
     static let patience: Duration = .seconds(30)
 
+    static let timedOut = GatewayProblem(
+        .tokenEndpointTimeout,
+        "The login was not answered within \(ConfigUnits.text(patience)).",
+        retryAfter: .seconds(1)
+    )
+
     private static let typeField = Array("content-type".utf8)
     private static let codingField = Array("content-encoding".utf8)
     private static let dpopField = Array("dpop".utf8)
@@ -87,13 +93,13 @@ enum PhantomRule {
         _ bytes: borrowing Span<UInt8>,
         than presented: [UInt8]?
     ) -> Bool {
-        if bytes.containsLowercased(head.path, Phantom.mark) || bytes.containsLowercased(head.query, Phantom.mark) {
-            return true
-        }
-        for index in head.section.fields.indices {
-            let field = head.section.fields[index]
-            if presented != nil, case .authorization = field.kind { continue }
-            if bytes.containsLowercased(field.value, Phantom.mark) { return true }
+        for mark in Phantom.marks {
+            if bytes.containsLowercased(head.path, mark) || bytes.containsLowercased(head.query, mark) { return true }
+            for index in head.section.fields.indices {
+                let field = head.section.fields[index]
+                if presented != nil, case .authorization = field.kind { continue }
+                if bytes.containsLowercased(field.value, mark) { return true }
+            }
         }
         return false
     }

@@ -803,7 +803,18 @@ extension RequestAuthorizer {
         }
         let decision = judge(head, bytes, match, authority, isProxyRequest: false, on: connection, &cache, &trace)
         switch consume decision {
-        case .admitted(let admitted): return .admitted(admitted)
+        case .admitted(let admitted):
+            // The engine would forward it, and the client would get real tokens.
+            guard capturePoint(of: head, bytes, admitted.match) == nil else {
+                let detail = "Logins at this authorization server are captured, which an engine cannot do."
+                return refuse(
+                    GatewayProblem(.routeForbidden, detail),
+                    on: connection,
+                    route: admitted.route,
+                    client: admitted.client
+                )
+            }
+            return .admitted(admitted)
         case .refused(let refusal): return .refused(refusal)
         // After an answer with 2xx, the engine would forward the preflight without a credential.
         case .preflight(let preflight):

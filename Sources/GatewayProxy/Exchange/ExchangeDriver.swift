@@ -326,9 +326,8 @@ final class ExchangeDriver {
     private func credentialTimedOut() {
         wait.cancel(at: source)
         stopWaiting()
-        let problem = CredentialWait.timedOut(under: configuration.limits)
-        guard !answersLogin else { return end(with: .connectionFailed, problem) }
-        credentialUnavailable(problem)
+        guard !answersLogin else { return end(with: .connectionFailed, CapturePoint.timedOut) }
+        credentialUnavailable(CredentialWait.timedOut(under: configuration.limits))
     }
 
     private func credentialUnavailable(_ problem: GatewayProblem) {

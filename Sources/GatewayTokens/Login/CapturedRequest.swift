@@ -181,10 +181,10 @@ package enum CaptureRefusal: Error, Hashable, Sendable {
 ///
 /// That for the access token is made from that for the refresh token, so a refresh gives the same one again.
 package struct Phantom: Hashable, Sendable {
-    /// What every phantom begins with. Requests are searched for it.
-    package static let mark: StaticString = "agp_"
-    static let refreshMark = "agp_r_"
-    static let accessMark = "agp_a_"
+    /// What phantoms begin with. Requests are searched for it.
+    package static let marks: [StaticString] = ["agp_r_", "agp_a_"]
+    private static let refreshMark = "agp_r_"
+    private static let accessMark = "agp_a_"
     /// In lower-case hexadecimal digits.
     private static let digits = 64
 

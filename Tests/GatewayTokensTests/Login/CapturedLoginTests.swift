@@ -86,7 +86,7 @@ struct CapturedLoginTests {
         #expect(Phantom(sha256: Self.digest) != phantom)
         #expect(Phantom.isRefresh(phantom.refresh) && !Phantom.isRefresh(phantom.access))
         let access = phantom.access.withValue { Array($0.utf8) }
-        #expect(Phantom.isAccess(access) && access.starts(with: "\(Phantom.mark)".utf8))
+        #expect(Phantom.isAccess(access) && access.starts(with: "\(Phantom.marks[1])".utf8))
         for other in [Array(access.dropLast()), access + [0x30], Array(access.dropLast()) + [0x47]] {
             #expect(!Phantom.isAccess(other))
         }
