@@ -1,4 +1,4 @@
-package import GatewayHTTP
+import GatewayHTTP
 package import GatewayTokens
 
 /// An endpoint of an authorization server whose logins are captured, on a route that leads to it. The gateway answers there.
