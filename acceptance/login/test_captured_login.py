@@ -42,7 +42,7 @@ for turn in range(12):
 
 def config(authority, **changes):
     return {
-        "access": {"clients": {name: {"token": {"value": token}} for name, token in TOKENS.items()}},
+        "access": {"clients": {name: {"token": token} for name, token in TOKENS.items()}},
         "credentials": {"me": authority.login_credential(capture=True, **changes)},
         "routes": {
             "login": {"upstream": authority.url, "auth": "none"},

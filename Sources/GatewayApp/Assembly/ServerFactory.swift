@@ -5,7 +5,7 @@ import GatewayFiles
 package import GatewayHTTP
 import GatewayLocalAuthority
 package import GatewayProxy
-import GatewayTokens
+package import GatewayTokens
 import Logging
 import NIOCore
 import NIOPosix

@@ -1,7 +1,8 @@
 import Foundation
-package import GatewayHTTP
+import GatewayFiles
+import GatewayHTTP
 package import GatewayTokens
-import Logging
+package import Logging
 import Synchronization
 
 /// The phantoms of captured logins, as digests; outlives the gateway.
