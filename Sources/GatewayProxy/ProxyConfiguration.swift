@@ -17,6 +17,10 @@ package struct ProxyRoute: Sendable {
     package var proxyLogin: FixedCredentialSource?
     /// What the observer is told that a request took: ``ExchangeRecord/route``.
     package var number: Int
+    /// Its credential, if that has `capture`: requests need a phantom.
+    package var captured: CapturedCredential?
+    /// Where the gateway answers in the place of an authorization server.
+    package var capturePoints: [CapturePoint]
 
     package init(
         plan: RoutePlan,
@@ -25,9 +29,13 @@ package struct ProxyRoute: Sendable {
         ownedFields: [String] = [],
         policy: RenewalPolicy = RenewalPolicy(),
         proxyLogin: FixedCredentialSource? = nil,
-        number: Int
+        number: Int,
+        captured: CapturedCredential? = nil,
+        capturePoints: [CapturePoint] = []
     ) {
         self.number = number
+        self.captured = captured
+        self.capturePoints = capturePoints
         self.plan = plan
         self.source = source
         self.selection = selection
@@ -61,6 +69,8 @@ package struct ProxyConfiguration: Sendable {
     package var sha256: @Sendable ([UInt8]) -> [UInt8]
     /// A keyed code of what engines are handed (``GenerationMark``).
     package var authenticate: @Sendable ([UInt8]) -> [UInt8]
+    /// nil where nothing answers captured logins, as where requests are only explained: such requests are refused.
+    package var captures: (any CaptureControl)?
 
     package init(
         routes: [ProxyRoute],
@@ -75,10 +85,12 @@ package struct ProxyConfiguration: Sendable {
         requestIDHeader: String? = nil,
         tracing: TraceSampling? = nil,
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8],
-        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] }
+        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] },
+        captures: (any CaptureControl)? = nil
     ) {
         self.engines = engines
         self.authenticate = authenticate
+        self.captures = captures
         self.routes = routes
         self.access = access
         self.connect = connect

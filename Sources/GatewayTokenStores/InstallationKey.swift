@@ -20,6 +20,7 @@ package struct InstallationKey: Sendable, CustomStringConvertible, CustomReflect
         case engineGeneration = "engine-generation"
         case backupManifest = "backup-manifest"
         case clientSecret = "client-secret"
+        case capturedAccount = "captured-account"
     }
 
     package static let byteCount = 32

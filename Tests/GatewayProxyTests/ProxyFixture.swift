@@ -165,7 +165,8 @@ final class ProxyFixture: Sendable {
         ownedFields: [String] = [],
         policy: RenewalPolicy = RenewalPolicy(),
         sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
-        route configure: (inout RoutePlan) -> Void = { _ in }
+        route configure: (inout RoutePlan) -> Void = { _ in },
+        adjust: (inout ProxyConfiguration) -> Void = { _ in }
     ) async throws {
         let span = SourceSpan(file: 0, line: 1, column: 1)
         var plan = RoutePlan(
@@ -178,7 +179,7 @@ final class ProxyFixture: Sendable {
             span: span
         )
         configure(&plan)
-        configuration = ProxyConfiguration(
+        var configuration = ProxyConfiguration(
             routes: [
                 ProxyRoute(
                     plan: plan,
@@ -197,6 +198,8 @@ final class ProxyFixture: Sendable {
             // No real code; it depends on every byte.
             authenticate: { bytes in Array(repeating: bytes.reduce(0) { $0 &* 31 &+ $1 }, count: 32) }
         )
+        adjust(&configuration)
+        self.configuration = configuration
         server = try ProxyServer(
             group: group,
             configuration: configuration,
@@ -244,6 +247,7 @@ func withProxy(
     policy: RenewalPolicy = RenewalPolicy(),
     route: (inout RoutePlan) -> Void = { _ in },
     sha256: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
+    adjust: (inout ProxyConfiguration) -> Void = { _ in },
     _ body: @escaping @Sendable (ProxyFixture) throws -> Void
 ) async throws {
     let proxy = try await ProxyFixture(
@@ -257,7 +261,8 @@ func withProxy(
         ownedFields: ownedFields,
         policy: policy,
         sha256: sha256,
-        route: route
+        route: route,
+        adjust: adjust
     )
     let result = await onThread { try body(proxy) }
     await proxy.stop()

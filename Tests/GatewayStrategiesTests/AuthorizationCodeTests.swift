@@ -40,6 +40,30 @@ struct AuthorizationCodeTests {
         }
     }
 
+    // MARK: A login of a client
+
+    @Test func aClientsCodeIsExchangedAsTheGateway() throws {
+        try #expect(grant("oauth2_authorization_code", Self.whole).capture == nil)
+        let block = FixtureNode.mapping(Self.wholeEntries + [("capture", true)])
+        let login = try #require(try grant("oauth2_authorization_code", block).capture)
+        #expect(login.clientID == "app")
+        #expect(login.endpoints.map(\.0) == [.token, .revocation])
+        let form: [TokenRequest.Parameter] = [
+            .init("grant_type", "authorization_code"), .init("code", "c"), .init("resource", "https://other.example/"),
+        ]
+        guard case .request(let request) = login.exchange(form, nonce: "n", at: now) else {
+            Issue.record("no exchange")
+            return
+        }
+        #expect(request.url.text == "https://id.example.com/token")
+        let expected: [TokenRequest.Parameter] = [
+            .init("grant_type", "authorization_code"), .init("code", "c"),
+            .init("resource", "https://api.example.com/"),
+        ]
+        #expect(request.body == .form(expected))
+        #expect(request.fields.map(\.name) == ["Authorization"])
+    }
+
     // MARK: The page
 
     @Test func thePageCarriesStateChallengeAndWhatTheConfigurationAdds() throws {

@@ -118,6 +118,20 @@ struct Assembly: Sendable {
         self.readiness = readiness
         let refreshMetrics: @Sendable () async -> Void
         let authenticate = storage.key.authenticator(for: .engineGeneration)
+        let captures = CaptureDesk(
+            parts: CaptureDesk.Parts(
+                keeper: { name in
+                    let state = live.state
+                    return KeeperLookup(plan: state.plan, sources: state.sources).keeper(of: name)
+                },
+                store: storage.captures,
+                digest: storage.key.authenticator(for: .capturedAccount),
+                audit: storage.recorder,
+                onAuditFailure: plan.audit.onFailure,
+                clock: clock,
+                logger: options.logger("logins")
+            )
+        )
         let servers = ServerFactory(plan: plan, options: options, group: group, turns: turns, clock: clock)
         do throws(CommandFailure) {
             let proxy = try servers.makeProxy(
@@ -127,6 +141,7 @@ struct Assembly: Sendable {
                 tokenUses: tokenUses,
                 jwts: jwts,
                 authority: storage.authority,
+                captures: captures,
                 contexts: contexts
             )
             self.proxy = proxy
@@ -143,7 +158,13 @@ struct Assembly: Sendable {
                 secretRejection: secretRejection,
                 makeSources: { CredentialSources(credentials: $0.credentials, parts: parts, keeping: $1) },
                 makeConfiguration: {
-                    ServerFactory.configuration(of: $0, sources: $1, observer: observer, authenticate: authenticate)
+                    ServerFactory.configuration(
+                        of: $0,
+                        sources: $1,
+                        observer: observer,
+                        authenticate: authenticate,
+                        captures: captures
+                    )
                 },
                 clock: clock,
                 logger: options.logger("gateway")
@@ -330,7 +351,10 @@ struct Assembly: Sendable {
         _ clock: any GatewayClock,
         _ logger: Logger
     ) -> [any Service] {
-        let withdraw: @Sendable ([any CredentialSource]) async -> [Int] = { await proxy.withdraw($0) }
+        let withdraw: @Sendable ([any CredentialSource]) async -> [Int] = { [captures = storage.captures] sources in
+            await captures.end(sources.compactMap(\.grantKey))
+            return await proxy.withdraw(sources)
+        }
         let watcher = TokenStoreWatcher(
             of: storage.tokens,
             keepers: { live.sources.allKeepers },

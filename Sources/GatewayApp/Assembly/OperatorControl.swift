@@ -92,6 +92,7 @@ package struct OperatorControl: OperationRunner {
             live: live,
             keepers: keepers,
             locks: storage.locks,
+            captures: storage.captures,
             audit: storage.recorder,
             onAuditFailure: state.plan.audit.onFailure,
             clock: clock,

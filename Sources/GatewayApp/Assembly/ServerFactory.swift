@@ -5,7 +5,7 @@ import GatewayFiles
 package import GatewayHTTP
 import GatewayLocalAuthority
 package import GatewayProxy
-import GatewayTokens
+package import GatewayTokens
 import Logging
 import NIOCore
 import NIOPosix
@@ -25,6 +25,7 @@ package struct ServerFactory {
         tokenUses: ClientTokenUses,
         jwts: ClientJWTParts,
         authority: LocalAuthority,
+        captures: any CaptureControl,
         contexts: UpstreamTLSContexts
     ) throws(CommandFailure) -> ProxyServer {
         do throws(StateError) {
@@ -36,7 +37,8 @@ package struct ServerFactory {
             of: plan,
             sources: sources,
             observer: observer,
-            authenticate: authenticate
+            authenticate: authenticate,
+            captures: captures
         )
         do {
             return try ProxyServer(
@@ -63,14 +65,16 @@ package struct ServerFactory {
         of plan: Plan,
         sources: CredentialSources,
         observer: TrafficObserver,
-        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8]
+        authenticate: @escaping @Sendable ([UInt8]) -> [UInt8],
+        captures: any CaptureControl
     ) -> ProxyConfiguration {
         configuration(
             of: plan,
             sources: sources,
             tracing: observer.telemetry?.sampling,
             unroutedNumber: observer.number(of: TrafficObserver.unrouted),
-            authenticate: authenticate
+            authenticate: authenticate,
+            captures: captures
         ) { route in
             let number = observer.number(of: route.name)
             observer.telemetry?.name(number, route)
@@ -82,6 +86,7 @@ package struct ServerFactory {
     ///   - tracing: How traces were sampled at the start, which decided whether there is an exporter.
     ///   - unroutedNumber: The observer's number for requests without a route.
     ///   - authenticate: What engines are handed; nothing that only explains hands them anything.
+    ///   - captures: nil where requests are only explained.
     ///   - number: The observer's number for a route.
     package static func configuration(
         of plan: Plan,
@@ -89,8 +94,10 @@ package struct ServerFactory {
         tracing: TraceSampling? = nil,
         unroutedNumber: Int? = nil,
         authenticate: @escaping @Sendable ([UInt8]) -> [UInt8] = { _ in [] },
+        captures: (any CaptureControl)? = nil,
         number: (RoutePlan) -> Int
     ) -> ProxyConfiguration {
+        let captured = CapturedRoutes(plan) { sources.source($0, in: plan)?.grantKey }
         let routes = plan.routes.map { route in
             let credential = route.credential.map { plan.credentials[$0] }
             return ProxyRoute(
@@ -100,7 +107,9 @@ package struct ServerFactory {
                 ownedFields: credential.map { type(of: $0.strategy).ownedFields } ?? [],
                 policy: credential?.policy ?? RenewalPolicy(),
                 proxyLogin: sources.proxyLogin(route.proxy),
-                number: number(route)
+                number: number(route),
+                captured: route.credential.flatMap { captured.credentials[$0] },
+                capturePoints: captured.points(of: route)
             )
         }
         return ProxyConfiguration(
@@ -116,7 +125,8 @@ package struct ServerFactory {
             requestIDHeader: plan.requestIDHeader,
             tracing: tracing,
             sha256: { Array(SHA256.hash(data: $0)) },
-            authenticate: authenticate
+            authenticate: authenticate,
+            captures: captures
         )
     }
 

@@ -11,6 +11,8 @@ struct TokenOperations {
     /// What was served when the operator asked.
     let keepers: KeeperLookup
     let locks: CredentialLocks
+    /// Lock, clear and revoke end the phantoms.
+    let captures: CaptureStore
     let audit: any AuditLog
     let onAuditFailure: AuditPlan.OnFailure
     let clock: any GatewayClock
@@ -32,7 +34,11 @@ struct TokenOperations {
             keeper.withdrawNow(operation)
             return keeper
         } then: { keeper in
-            isOffline ? await keeper.performAlone(operation) : await keeper.perform(operation)
+            switch operation {
+            case .clear, .revoke: await captures.end([keeper.key])
+            case .refresh, .import, .login, .drop: break
+            }
+            return isOffline ? await keeper.performAlone(operation) : await keeper.perform(operation)
         }
     }
 
@@ -46,7 +52,8 @@ struct TokenOperations {
             serving.lock()
             return serving
         } then: { keeper in
-            await settleLock(of: name, recording: { await keeper.recordLock() }).map { note in
+            await captures.end([keeper.key])
+            return await settleLock(of: name, recording: { await keeper.recordLock() }).map { note in
                 let message = "\(keeper.name) is locked: it is neither injected nor renewed.\(note)"
                 return OperationReport(message: message, token: keeper.status(at: clock.now()))
             }

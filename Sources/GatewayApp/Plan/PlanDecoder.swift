@@ -170,6 +170,7 @@ enum PlanDecoder {
         warnAboutNothingToIntercept(plan, fields)
         refuseLoopsWithoutVia(plan, fields)
         requireApprovers(plan, fields)
+        plan.reportCaptures(in: fields)
         return plan
     }
 

@@ -27,6 +27,8 @@ package struct Storage: Sendable {
     private let keyRotation: KeyRotation?
     let adminToken: Secret
     package let locks: CredentialLocks
+    /// The phantoms of captured logins.
+    package let captures: CaptureStore
     /// Held until the databases are closed.
     private let databaseLocks: DatabaseLocks
     /// nil when the installation key is no file.
@@ -100,6 +102,7 @@ package struct Storage: Sendable {
         }
         locks = try CredentialLocks(in: places.stateDirectory, shared: tokens.sharedLocks)
         await locks.begin(until: patience)
+        captures = CaptureStore(in: places.stateDirectory, logger: logger)
         adminToken = try AdminToken.create(in: places.stateDirectory)
         try await keyRotation?.settle()
         shipper = Self.shipper(of: audit, places, clock, logger)

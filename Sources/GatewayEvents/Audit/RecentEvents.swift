@@ -184,7 +184,11 @@ extension EventQuery.Group {
                 .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .imported,
                 .rejected, .expired, .downscoped, .adopted,
             ]
-        case .logins: [.loginRequired, .scopeMissing, .loginStarted, .loginCompleted, .loginFailed]
+        case .logins:
+            [
+                .loginRequired, .scopeMissing, .loginStarted, .loginCompleted, .loginFailed, .phantomsIssued,
+                .phantomsRevoked,
+            ]
         case .configuration:
             [
                 .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .locked, .unlocked,

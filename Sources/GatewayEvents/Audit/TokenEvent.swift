@@ -34,6 +34,9 @@ package struct TokenEvent: Hashable, Sendable {
         case loginStarted = "login_started"
         case loginCompleted = "login_completed"
         case loginFailed = "login_failed"
+        /// A client got phantoms of a login that it began itself.
+        case phantomsIssued = "phantoms_issued"
+        case phantomsRevoked = "phantoms_revoked"
         case expiringSoon = "expiring_soon"
         case revealed
         case vended
@@ -263,9 +266,9 @@ extension TokenEvent.Name {
             .token
         case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .imported, .revoked,
             .revocationFailed,
-            .cleared, .loginStarted, .loginCompleted, .loginFailed, .revealed, .locked, .unlocked, .keyRotating,
-            .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated, .requestApproved,
-            .requestDenied, .requestReleased:
+            .cleared, .loginStarted, .loginCompleted, .loginFailed, .phantomsIssued, .phantomsRevoked, .revealed,
+            .locked, .unlocked, .keyRotating, .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored,
+            .auditRecreated, .requestApproved, .requestDenied, .requestReleased:
             .operator
         }
     }
@@ -274,7 +277,7 @@ extension TokenEvent.Name {
     /// What gives a right is recorded first.
     package var isWithdrawal: Bool {
         switch self {
-        case .locked, .cleared, .revoked, .revocationFailed: true
+        case .locked, .cleared, .revoked, .revocationFailed, .phantomsRevoked: true
         default: false
         }
     }

@@ -23,6 +23,8 @@ package struct GatewayProblem: Error, Hashable, Sendable {
 
     /// The response to a JSON-RPC call; nil for `application/problem+json`. It contains no names from the configuration.
     package var rpc: RPCRefusal?
+    /// The answer to a client whose login is captured; nil for everything else. It has no names from the configuration.
+    package var oauth: OAuthAnswer?
 
     /// The same problem, answered in JSON-RPC.
     ///
@@ -34,7 +36,7 @@ package struct GatewayProblem: Error, Hashable, Sendable {
     }
 
     /// The status of the answer.
-    package var status: Int { rpc?.status ?? kind.status }
+    package var status: Int { rpc?.status ?? oauth?.status ?? kind.status }
 
     /// What happened in a few words: that of the kind, unless more is known.
     package var title: String {
@@ -112,6 +114,7 @@ extension GatewayProblem {
             hopError: hopError
         )
         problem.rpc = rpc
+        problem.oauth = oauth
         return problem
     }
 }

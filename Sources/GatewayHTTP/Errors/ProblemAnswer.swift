@@ -87,7 +87,7 @@ package struct ProblemAnswer: Hashable, Sendable {
             form.isGRPC ? "" : Self.document(problem, requestID: requestID, names, in: form)
         var fields = form.isGRPC ? GRPCStatus.fields(of: problem) : Self.fields(of: body, problem, in: form)
         if let requestIDHeader { fields.append(Field(name: requestIDHeader, value: requestID)) }
-        if sendsProxyStatus {
+        if sendsProxyStatus, problem.isFailure {
             let upstream = problem.kind.concernsUpstream ? names.upstream : nil
             let member = ProxyStatus.member(nextHop: problem.nextHop ?? upstream)
             fields.append(Field(name: "Proxy-Status", value: "\(member); error=\(problem.proxyStatusError)"))
@@ -105,7 +105,7 @@ package struct ProblemAnswer: Hashable, Sendable {
     private static func fields(of body: String, _ problem: GatewayProblem, in form: Form) -> [Field] {
         let type = form.prefersText ? "text/plain; charset=utf-8" : ProblemDocument.mediaType
         return [
-            Field(name: "Content-Type", value: problem.rpc == nil ? type : "application/json"),
+            Field(name: "Content-Type", value: problem.rpc == nil && problem.oauth == nil ? type : "application/json"),
             Field(name: "Content-Length", value: String(body.utf8.count)),
             Field(name: "Cache-Control", value: "no-store"),
         ]
@@ -145,6 +145,7 @@ package struct ProblemAnswer: Hashable, Sendable {
         in form: Form
     ) -> String {
         if let rpc = problem.rpc { return rpc.body }
+        if let oauth = problem.oauth { return oauth.body.withValue(\.self) }
         guard !form.prefersText else { return ProblemDocument.text(problem, requestID: requestID) }
         return ProblemDocument.json(
             problem,
@@ -158,8 +159,15 @@ package struct ProblemAnswer: Hashable, Sendable {
 }
 
 extension GatewayProblem {
+    /// Not the answer to a login that went well.
+    fileprivate var isFailure: Bool { oauth.map { $0.failure != nil } ?? true }
+
     /// What an answer with this status must have (RFC 9110 section 15.5).
     fileprivate var requiredField: ProblemAnswer.Field? {
+        // RFC 6749 section 5.2.
+        if oauth?.status == 401 {
+            return .init(name: "WWW-Authenticate", value: "Basic realm=\"\(ProxyStatus.gateway)\"")
+        }
         switch kind {
         case .clientAuthRequired:
             // RFC 6750 §3.1: no error code for a request that brought no token.

@@ -289,7 +289,7 @@ extension Span<UInt8> {
     }
 
     /// Whether `word`, in lower case, stands anywhere in `range`.
-    func containsLowercased(_ range: Range<Int>, _ word: StaticString) -> Bool {
+    package func containsLowercased(_ range: Range<Int>, _ word: StaticString) -> Bool {
         let length = word.utf8CodeUnitCount
         guard range.count >= length else { return false }
         for start in range.lowerBound...range.upperBound - length

@@ -11,20 +11,27 @@ package final class RequestAuthorizer: Sendable {
         let places: ClientAuthenticator.Places
         let selection: (any SubjectCredentialResolver)?
         let ownedNames: [[UInt8]]
+        let captured: CapturedCredential?
+        let capturePoints: [CapturePoint]
 
         /// - Parameters:
         ///   - selection: For a route whose requests name the subject of the token.
         ///   - ownedNames: Names of fields that only the route may set, in lower case.
+        ///   - captured: For a route whose requests need a phantom.
         package init(
             plan: RoutePlan,
             places: ClientAuthenticator.Places,
             selection: (any SubjectCredentialResolver)?,
-            ownedNames: [[UInt8]] = []
+            ownedNames: [[UInt8]] = [],
+            captured: CapturedCredential? = nil,
+            capturePoints: [CapturePoint] = []
         ) {
             self.plan = plan
             self.places = places
             self.selection = selection
             self.ownedNames = ownedNames
+            self.captured = captured
+            self.capturePoints = capturePoints
         }
     }
 
@@ -40,17 +47,22 @@ package final class RequestAuthorizer: Sendable {
     private let originRule: OriginRule
     /// Some route may be called by web pages of another origin.
     private let answersPages: Bool
+    /// Some credential has `capture`: a request may have a phantom, or need one.
+    private let hasCaptures: Bool
+    private let captures: (any CaptureControl)?
     /// How this gateway calls itself in `Via`.
     private let viaName: String
     private let matchPaths: [String]
 
     /// - Parameters:
+    ///   - captures: Knows the phantoms; nil knows none.
     ///   - connect: By the listener's address. Other listeners open no connection to a server without a route.
     ///   - jwts: nil if no client authenticates with a signed token.
     ///   - uses: Told of each use of a client's token.
     ///   - viaName: How the gateway calls itself in `Via`.
     package init(
         routes: [Route],
+        captures: (any CaptureControl)? = nil,
         access: AccessPlan,
         connect: [ListenerPlan.Address: ConnectPlan] = [:],
         uses: ClientTokenUses? = nil,
@@ -63,6 +75,8 @@ package final class RequestAuthorizer: Sendable {
         matchPaths = plans.filter { !$0.matchesAll }.map(\.matchPath)
         clients = ClientAuthenticator(access.clients, uses: uses, jwts: jwts, sha256: sha256)
         self.access = access
+        self.captures = captures
+        hasCaptures = routes.contains { $0.captured != nil || !$0.capturePoints.isEmpty }
         self.connect = connect
         self.viaName = viaName
         gates = routes.map { RouteGate($0, access) }
@@ -402,7 +416,30 @@ extension RequestAuthorizer {
         if let problem = forbid(evidence.client, match, gate, head, bytes, on: connection, &trace) {
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
+        if hasCaptures, let problem = phantomRefusal(head, bytes, match, gate, evidence.client) {
+            trace?.add(.clientRequired(by: "capture"))
+            return refuse(problem, on: connection, route: match.route, client: evidence.client)
+        }
         return choose(head, bytes, match, gate, evidence, grant, on: connection, &trace)
+    }
+
+    /// Why a request is refused that has a phantom where none belongs, or has none where it needs one.
+    private func phantomRefusal(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match,
+        _ gate: RouteGate,
+        _ client: String?
+    ) -> GatewayProblem? {
+        // At the endpoints, phantoms stand in the body.
+        let isAnswered = gate.capturePoint(match, head, bytes) != nil
+        return PhantomRule.refusal(
+            of: head,
+            bytes,
+            client: client,
+            to: isAnswered ? nil : gate.captured,
+            asking: captures
+        )
     }
 
     /// Why a client that has not authenticated is refused; nil if the listener does not require it (`access.require_client`).
@@ -622,6 +659,16 @@ extension RequestAuthorizer {
         return gates[match.route].toolRule(match, head, bytes)
     }
 
+    /// Where an admitted request is answered in the place of an authorization server; nil where it is forwarded.
+    func capturePoint(
+        of head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match
+    ) -> CapturePoint? {
+        if case .unrouted = match { return nil }
+        return gates[match.route].capturePoint(match, head, bytes)
+    }
+
     /// What of an admitted request an operator has to approve before it is sent.
     func approval(
         of head: borrowing RequestHead,
@@ -814,7 +861,18 @@ extension RequestAuthorizer {
         }
         let decision = judge(head, bytes, match, authority, isProxyRequest: false, on: connection, &cache, &trace)
         switch consume decision {
-        case .admitted(let admitted): return .admitted(admitted)
+        case .admitted(let admitted):
+            // The engine would forward it, and the client would get real tokens.
+            guard capturePoint(of: head, bytes, admitted.match) == nil else {
+                let detail = "Logins at this authorization server are captured, which an engine cannot do."
+                return refuse(
+                    GatewayProblem(.routeForbidden, detail),
+                    on: connection,
+                    route: admitted.route,
+                    client: admitted.client
+                )
+            }
+            return .admitted(admitted)
         case .refused(let refusal): return .refused(refusal)
         // After an answer with 2xx, the engine would forward the preflight without a credential.
         case .preflight(let preflight):
@@ -1048,6 +1106,9 @@ extension RequestAuthorizer {
         let port = authority.port ?? Origin.Scheme.http.defaultPort
         var problem = loopRefusal(head, bytes) ?? plan.refusal(host: host, port: port, scheme: .http)
         if problem == nil, clients.hasRuns { problem = refusalOfStrayRun(head, bytes, evidence) }
+        if problem == nil, hasCaptures {
+            problem = PhantomRule.refusal(of: head, bytes, client: evidence.client, to: nil, asking: captures)
+        }
         if let problem { return refuse(problem, on: connection, client: evidence.client) }
         let server = TunnelDestination(
             host: host,

@@ -33,13 +33,16 @@ final class RouteGate: Sendable {
     let strictness: CanonicalPath.Strictness
     /// The endpoints of its credential that are reached through it.
     private let endpoints: [AuthorityEndpoint]
+    /// The credential of the route, if its requests need a phantom.
+    let captured: CapturedCredential?
+    private let capturePoints: [CapturePoint]
     private let prefix: PathPrefix
     /// Names of fields that only the route may set, in lower case.
     let ownedNames: [[UInt8]]
     /// The path of the upstream that the route leads to; empty for the whole of it.
     private let base: [UInt8]
     /// Nothing is asked but that every reading of the path leads to this route.
-    var isPlain: Bool { clients == nil && allow.isEmpty && endpoints.isEmpty }
+    var isPlain: Bool { clients == nil && allow.isEmpty && endpoints.isEmpty && capturePoints.isEmpty }
 
     /// - Parameter access: Has the origins that count for routes without their own.
     init(_ known: RequestAuthorizer.Route, _ access: AccessPlan) {
@@ -68,7 +71,10 @@ final class RouteGate: Sendable {
         namesTools = route.allow.contains { $0.tools != nil }
         needsApproval = route.allow.contains { $0.needsApproval }
         endpoints = route.endpoints
-        strictness = route.allow.isEmpty ? (route.credential == nil ? .open : .credentialed) : .ruled
+        captured = known.captured
+        capturePoints = known.capturePoints
+        let isOpen = route.credential == nil && known.capturePoints.isEmpty
+        strictness = route.allow.isEmpty ? (isOpen ? .open : .credentialed) : .ruled
         refusesConnectionAuth = route.forwardsAuthorization && !route.allowsConnectionAuth
         prefix = PathPrefix(route)
         ownedNames = known.ownedNames
@@ -76,7 +82,7 @@ final class RouteGate: Sendable {
     }
 
     /// The upstream has paths that this route does not lead to.
-    var guardsPaths: Bool { !allow.isEmpty || !base.isEmpty || !endpoints.isEmpty }
+    var guardsPaths: Bool { !allow.isEmpty || !base.isEmpty || !endpoints.isEmpty || !capturePoints.isEmpty }
 
     /// Why the route does not forward these credentials of the client; nil where it does.
     func forbidConnectionAuth(_ head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> GatewayProblem? {
@@ -127,18 +133,37 @@ final class RouteGate: Sendable {
             }
             if needsApproval, trace != nil, approval(match, head, bytes) != .nothing { trace?.add(.approvalNeeded) }
         }
-        if allow.isEmpty, let endpoint = endpoints.first, let field = MethodOverride.pathField(in: head, bytes) {
+        if allow.isEmpty, let endpoint = endpoints.first ?? capturePoints.first?.endpoint,
+            let field = MethodOverride.pathField(in: head, bytes)
+        {
             trace?.add(.methodOverrideRefused)
             let detail =
                 "\(field) asks for another path; \(endpoint.path) belongs to the authorization server of route \(name)."
             return GatewayProblem(.routeForbidden, detail)
         }
+        // The gateway answers in the place of the authority.
+        if capturePoint(path, bytes) != nil { return nil }
         // Only the gateway calls the authority, unless a rule names the path.
         for endpoint in endpoints where endpoint.isMeant(by: path, in: bytes) {
             guard rule(for: path, head, bytes, onlyExactly: true) == nil else { return nil }
             trace?.add(.authorityEndpointRefused)
             return forbidden(endpoint)
         }
+        return nil
+    }
+
+    /// Where the request is answered in the place of an authorization server; nil where it is not.
+    func capturePoint(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> CapturePoint? {
+        capturePoints.isEmpty ? nil : capturePoint(head.forwardedPath(match, without: prefix), bytes)
+    }
+
+    /// - Parameter path: As it would be forwarded.
+    private func capturePoint(_ path: Range<Int>, _ bytes: borrowing Span<UInt8>) -> CapturePoint? {
+        for point in capturePoints where point.endpoint.isMeant(by: path, in: bytes) { return point }
         return nil
     }
 
@@ -287,9 +312,10 @@ final class RouteGate: Sendable {
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> Bool {
-        guard !endpoints.isEmpty else { return true }
+        guard !endpoints.isEmpty || !capturePoints.isEmpty else { return true }
         let path = head.forwardedPath(match, without: prefix)
         let read = forwarded(of: reading, path, head)
+        if let point = capturePoint(read, reading.path.span), capturePoint(path, bytes) != point { return false }
         for endpoint in endpoints where endpoint.isMeant(by: read, in: reading.path.span) {
             guard endpoint.isMeant(by: path, in: bytes) else { return false }
         }
@@ -369,6 +395,7 @@ final class RouteGate: Sendable {
         }
         let rest = base.count..<path.count
         if endpoints.contains(where: { $0.isMeant(by: rest, in: path.span) }) { return nil }
+        if capturePoint(rest, path.span) != nil { return nil }
         if allow.isEmpty { return 0 }
         return allow.firstIndex { rule in
             rule.takes(method) && rule.takes(path.span, rest, decodings: reading.decodings)

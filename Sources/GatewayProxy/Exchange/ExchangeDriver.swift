@@ -59,6 +59,8 @@ final class ExchangeDriver {
     private var pending: PendingApproval?
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
+    /// A client's login is being answered (``CaptureControl``). Nothing goes to an upstream.
+    private var answersLogin = false
     /// When the exchange began, by the event loop's clock.
     private let begunAt: NIODeadline
 
@@ -305,6 +307,8 @@ final class ExchangeDriver {
             end(with: .requestInvalid, problem)
         } else if let problem = limitReached(at: now) {
             end(with: .requestInvalid, problem)
+        } else if let point = capturePoint {
+            beginCaptured(at: point)
         } else {
             authorize(at: now)
         }
@@ -363,6 +367,7 @@ final class ExchangeDriver {
     private func credentialTimedOut() {
         wait.cancel(at: source)
         stopWaiting()
+        guard !answersLogin else { return end(with: .connectionFailed, CapturePoint.timedOut) }
         credentialUnavailable(CredentialWait.timedOut(under: configuration.limits))
     }
 
@@ -374,6 +379,71 @@ final class ExchangeDriver {
         }
         source?.note(.withheld, generation: 0, by: credentialRequest)
         respond(with: problem)
+    }
+
+    // MARK: Captured login
+
+    /// Where the request is answered in the place of an authorization server; nil where it is forwarded.
+    private var capturePoint: CapturePoint? {
+        guard route.capturesLogins else { return nil }
+        let bytes = request.bytes
+        return shared.authorizer.capturePoint(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
+    }
+
+    /// Collects the body. No credential is asked for: the login is what brings one.
+    private func beginCaptured(at point: CapturePoint) {
+        let bytes = request.bytes
+        if let refusal = CapturePoint.refusal(ofHead: request.decoder.head, bytes.readableBytesUInt8Span) {
+            return respond(captured: refusal.answer)
+        }
+        switch rules.handle(.bodyAwaited) {
+        case .connect: answerCaptured(at: point)
+        case .collect(let invites):
+            followDeadline()
+            if invites, !client.hasUnreadContent { client.sendContinue() }
+        default: break
+        }
+    }
+
+    private func answerCaptured(at point: CapturePoint) {
+        guard let captures = shared.configuration.captures else {
+            return end(with: .connectionFailed, GatewayProblem(.internalError, "Nothing answers captured logins."))
+        }
+        if let problem = wait.begin(on: route.state, for: record.client, under: shared) {
+            return end(with: .connectionFailed, problem)
+        }
+        answersLogin = true
+        setDeadline(TimeAmount(CapturePoint.patience))
+        let (head, body) = (request.bytes, content.held ?? ByteBuffer())
+        let authorization = request.decoder.head.first(.authorization)
+        let message = CapturedMessage(
+            to: point.credential,
+            at: point.kind,
+            body: SecretBytes(body.readableBytesUInt8Span.array(0..<body.readableBytes)),
+            authorization: authorization.map { Secret(head.readableBytesUInt8Span.string($0.value)) },
+            demand: credentialRequest
+        )
+        let done = wait.answer(on: configuration.loop, self) { (driver, answer: OAuthAnswer, number) in
+            driver.capturedAnswerCame(answer, number)
+        }
+        captures.answer(message, done)
+    }
+
+    private func capturedAnswerCame(_ answer: OAuthAnswer, _ number: CredentialWait.Number) {
+        guard wait.isWaiting(number) else { return }
+        enter()
+        stopWaiting()
+        respond(captured: answer)
+        leave()
+        client.resumeRequest()
+    }
+
+    private func respond(captured answer: OAuthAnswer) {
+        let problem = GatewayProblem(answer)
+        guard answer.failure == nil else { return end(with: .requestInvalid, problem) }
+        // The exchange is over without a failure, which no other answer of the gateway's own is.
+        _ = rules.handle(.requestInvalid)
+        respond(with: problem, isFailure: false)
     }
 
     // MARK: Connection
@@ -426,6 +496,7 @@ final class ExchangeDriver {
 
     /// Sends a request whose body is complete in memory, unless it has a call that its rule does not allow.
     private func connectCollected(isFresh: Bool) {
+        if let point = capturePoint { return answerCaptured(at: point) }
         if let problem = refusalOfCalls() { return end(with: .requestInvalid, problem) }
         if needsApproval { return awaitApproval() }
         connect(isFresh: isFresh)
@@ -1915,9 +1986,9 @@ final class ExchangeDriver {
         return isOfUpstream ? pool.target.behindProxy(problem) : problem
     }
 
-    private func respond(with problem: GatewayProblem) {
+    private func respond(with problem: GatewayProblem, isFailure: Bool = true) {
         let problem = inRPC(problem)
-        noteFailure(problem)
+        if isFailure { noteFailure(problem) }
         record.status = problem.status
         leaveUpstream(isCut: false)
         report()

@@ -39,6 +39,8 @@ final class CompiledRoute: Sendable {
     private let signatureOffset = Atomic<Int>(0)
     private let proxyLogin: FixedCredentialSource?
     private let ownedFields: [String]
+    let captured: CapturedCredential?
+    let capturePoints: [CapturePoint]
     let hostLine: [UInt8]
     let basePath: [UInt8]
     let prefix: PathPrefix
@@ -91,6 +93,8 @@ final class CompiledRoute: Sendable {
         mayBeSignedAgain = sessions != nil || route.source?.fixed?.credential.signer?.judge != nil
         proxyLogin = route.proxyLogin
         ownedFields = route.ownedFields
+        captured = route.captured
+        capturePoints = route.capturePoints
         prefix = PathPrefix(route.plan)
         basePath = Array(route.plan.upstreamPath.utf8)
         asUserLine = route.plan.asUser.map { Array("\($0.field.name): \($0.id)\r\n".utf8) } ?? []
@@ -119,7 +123,9 @@ final class CompiledRoute: Sendable {
             ownedFields: ownedFields,
             policy: policy,
             proxyLogin: proxyLogin,
-            number: number
+            number: number,
+            captured: captured,
+            capturePoints: capturePoints
         )
     }
 

@@ -34,8 +34,11 @@ final class CredentialedRoute {
     let isBare: Bool
     /// ``credential`` signs each request.
     let isSigned: Bool
-    /// Some request is collected before it is sent: for a signature, for a rule that reads calls (``ToolRule``), or for an approval.
+    /// Some request is collected before it is sent: for a signature, for a rule that reads calls (``ToolRule``), or for an approval. Or
+    /// it is not sent, but answered (``CapturePoint``).
     let mayCollect: Bool
+    /// The gateway answers in the place of an authorization server on some paths of the route.
+    let capturesLogins: Bool
     /// A rule of the route (`rejected_when`) or the signer of ``credential`` recognizes rejections besides a 401.
     let judgesResponses: Bool
     /// Each client connection has its own upstream connection.
@@ -83,8 +86,9 @@ final class CredentialedRoute {
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
         isSigned = credential?.signer != nil
+        capturesLogins = !route.capturePoints.isEmpty
         mayCollect =
-            credential?.signer != nil
+            credential?.signer != nil || capturesLogins
             || route.plan.allow.contains { $0.tools?.source == .body || $0.needsApproval }
         judgesResponses = credential != nil && (route.policy.rejectedWhen != nil || credential?.signer?.judge != nil)
         usesPrivateConnection = route.plan.allowsConnectionAuth
@@ -268,6 +272,20 @@ struct CredentialWait {
     ) -> CredentialTicket {
         let (bound, number) = (NIOLoopBound(owner, eventLoop: loop), number)
         return source.wait(for: request) { result in
+            loop.execute { answer(bound.value, result, number) }
+        }
+    }
+
+    /// What takes the answer of something else than a source.
+    ///
+    /// - Parameter answer: See ``ask(_:for:on:_:_:)``.
+    func answer<Owner: AnyObject, Answer: Sendable>(
+        on loop: any EventLoop,
+        _ owner: Owner,
+        _ answer: @escaping @Sendable (Owner, Answer, Number) -> Void
+    ) -> @Sendable (Answer) -> Void {
+        let (bound, number) = (NIOLoopBound(owner, eventLoop: loop), number)
+        return { result in
             loop.execute { answer(bound.value, result, number) }
         }
     }

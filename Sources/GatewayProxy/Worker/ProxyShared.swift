@@ -86,9 +86,12 @@ final class ProxyShared: Sendable {
                     plan: route.plan,
                     places: ClientAuthenticator.Places(fields: route.credentialFields, query: route.querySlot),
                     selection: route.selection,
-                    ownedNames: route.ownedNames
+                    ownedNames: route.ownedNames,
+                    captured: route.captured,
+                    capturePoints: route.capturePoints
                 )
             },
+            captures: configuration.captures,
             access: configuration.access,
             connect: configuration.connect,
             uses: state.tokenUses,
@@ -206,7 +209,9 @@ final class ProxyShared: Sendable {
     /// Whether it decides about each request as `old` does, apart from credentials.
     func hasRules(of old: ProxyShared) -> Bool {
         limits == old.limits && configuration.access == old.configuration.access
-            && routes.elementsEqual(old.routes) { $0.plan == $1.plan }
+            && routes.elementsEqual(old.routes) {
+                $0.plan == $1.plan && $0.captured == $1.captured && $0.capturePoints == $1.capturePoints
+            }
     }
 
     /// What a client is told of a problem with its request. Browsers show it to pages that may call.

@@ -123,6 +123,26 @@ struct AuthorizationCodeLogin: LoginFlow {
     }
 }
 
+/// A login that a client begins by itself. The gateway exchanges its code, as itself.
+struct CapturedCodeLogin: CapturableLogin {
+    let flow: AuthorizationCodeLogin
+    let revocationURL: AuthorityURL?
+
+    var clientID: String { flow.client.clientID }
+    var tokenURL: AuthorityURL { flow.tokenURL }
+
+    /// What the configuration sets replaces what the client has sent.
+    func exchange(_ form: [TokenRequest.Parameter], nonce: String, at now: Moment) -> GrantStep {
+        let own = Set(flow.parameters.map(\.name))
+        let attempt = GrantAttempt(holding: nil, at: now, nonce: nonce)
+        return flow.client.step(
+            form.filter { !own.contains($0.name) } + flow.parameters,
+            at: flow.tokenURL,
+            in: attempt
+        )
+    }
+}
+
 /// Proof key for code exchange, method S256 (RFC 7636 §4.2).
 enum PKCE {
     static func challenge(of verifier: Secret) -> String {

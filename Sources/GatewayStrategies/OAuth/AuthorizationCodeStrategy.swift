@@ -30,6 +30,7 @@ struct AuthorizationCodeStrategy: AuthStrategy {
             in: .seconds(60)...OAuthTokenResponse.longestLifetime
         )
         let seeds = AuthorizationCodeGrant.Seeds(in: fields)
+        let isCaptured = fields.bool("capture") ?? false
         guard let authorizeURL, let login, let client = login.authentication, fields.context.errorCount == errors else {
             return nil
         }
@@ -54,7 +55,8 @@ struct AuthorizationCodeStrategy: AuthStrategy {
             deviceURL: deviceURL,
             refreshParameters: login.refreshParameters,
             revocation: login.revocation,
-            seeds: seeds
+            seeds: seeds,
+            isCaptured: isCaptured
         )
     }
 
@@ -135,6 +137,8 @@ struct AuthorizationCodeGrant: TokenGrant {
     var refreshParameters: [TokenRequest.Parameter] = []
     let revocation: RevocationEndpoint?
     let seeds: Seeds
+    /// Clients begin logins by themselves, and get phantoms.
+    var isCaptured = false
     /// Where its tokens are exchanged, for a vendor that deviates from RFC 8693.
     var vendorExchange: ExchangePoint?
 
@@ -142,6 +146,9 @@ struct AuthorizationCodeGrant: TokenGrant {
     let rotatesRefreshToken = true
     var renewsSeed: Bool { seeds.refresh != nil }
     var login: (any LoginFlow)? { flow }
+    var capture: (any CapturableLogin)? {
+        isCaptured ? CapturedCodeLogin(flow: flow, revocationURL: revocation?.url) : nil
+    }
     var deviceLogin: (any DeviceLoginFlow)? {
         deviceURL.map { url in
             DeviceLogin(
@@ -250,6 +257,11 @@ extension AuthorizationCodeStrategy {
                 "Additional query parameters for the login page.",
                 default: "{}",
                 example: "prompt: consent\naudience: https://api.example.com"
+            ),
+            "capture": KeyMeaning(
+                "Answers logins that clients begin by themselves: they get phantom tokens, and the gateway keeps and renews the real ones.",
+                default: "false",
+                example: "true"
             ),
             "device_authorization_url": KeyMeaning(
                 "Where a login on another device begins (RFC 8628), for login --device.",

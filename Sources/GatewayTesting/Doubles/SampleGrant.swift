@@ -10,6 +10,7 @@ package struct SampleGrant: TokenGrant {
     package var renewsSeed = false
     package var login: (any LoginFlow)?
     package var deviceLogin: (any DeviceLoginFlow)?
+    package var capture: (any CapturableLogin)?
     package var revokes: Bool
     package var keepsTokenUntilRevoked: Bool
 

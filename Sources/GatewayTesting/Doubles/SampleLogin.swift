@@ -95,3 +95,16 @@ package struct SampleDeviceLogin: DeviceLoginFlow {
         return .success(TokenRequest(url: url))
     }
 }
+
+/// A login that clients begin by themselves, as the client `sample`.
+package struct SampleCapture: CapturableLogin {
+    package let clientID = "sample"
+    package let tokenURL: AuthorityURL
+    package var revocationURL: AuthorityURL?
+
+    package init() throws { tokenURL = try AuthorityURL("https://authority.example/token") }
+
+    package func exchange(_ form: [TokenRequest.Parameter], nonce: String, at now: Moment) -> GrantStep {
+        .request(TokenRequest(url: tokenURL, body: .form(form + [.init("client_secret", "of the gateway")])))
+    }
+}

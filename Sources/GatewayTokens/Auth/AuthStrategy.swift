@@ -167,6 +167,9 @@ package protocol TokenGrant: Sendable {
     /// How a person logs in on another device; nil when the authorization server offers no way.
     var deviceLogin: (any DeviceLoginFlow)? { get }
 
+    /// What is known of logins that clients begin by themselves and that are captured; nil where none are.
+    var capture: (any CapturableLogin)? { get }
+
     /// Whether ``seed(at:)`` is to be renewed as soon as it is read, to see that it can be.
     var renewsSeed: Bool { get }
 
@@ -179,6 +182,7 @@ extension TokenGrant {
     package var login: (any LoginFlow)? { nil }
     package var tokenPlace: String? { nil }
     package var deviceLogin: (any DeviceLoginFlow)? { nil }
+    package var capture: (any CapturableLogin)? { nil }
     package var renewsSeed: Bool { false }
     package var renewsAhead: Bool { true }
     package func sendsRefreshToken(in attempt: GrantAttempt) -> Bool { rotatesRefreshToken }

@@ -106,11 +106,31 @@ extension TokenKeeper {
         for demand: CredentialRequest,
         within limit: Duration
     ) async -> Result<VendedToken, GatewayProblem> {
+        if let problem = await obstacle(to: demand, within: limit) { return .failure(problem) }
+        for _ in 1..<Self.maximumTries {
+            if let answer = await handOut(for: demand) { return answer }
+        }
+        return await handOut(for: demand) ?? .failure(withdrawnProblem)
+    }
+
+    /// How long the token can still be used, after one that was due for renewal was renewed. nil if it does not expire.
+    ///
+    /// - Parameter limit: The longest wait in all.
+    package func remainder(
+        for demand: CredentialRequest,
+        within limit: Duration
+    ) async -> Result<Duration?, GatewayProblem> {
+        if let problem = await obstacle(to: demand, within: limit) { return .failure(problem) }
+        return servedToken.map { $0.remainder(at: context.clock.now().monotonic) }
+    }
+
+    /// Obtains a token if there is none, and renews one that is due. If the renewal fails, the token remains.
+    ///
+    /// - Returns: Why there is no token.
+    private func obstacle(to demand: CredentialRequest, within limit: Duration) async -> GatewayProblem? {
         let start = context.clock.now().monotonic
         if case .failure(let problem) = await credential(for: demand, within: limit) {
-            return .failure(
-                problem.kind == .requestTimeout ? lateProblem(within: limit, retryAfter: .seconds(1)) : problem
-            )
+            return problem.kind == .requestTimeout ? lateProblem(within: limit, retryAfter: .seconds(1)) : problem
         }
         let now = context.clock.now().monotonic
         if isRenewable, let held, !held.isFresh(at: now) {
@@ -119,10 +139,7 @@ extension TokenKeeper {
                 self.waitForSuccessor(of: held.generation, for: demand, done)
             }
         }
-        for _ in 1..<Self.maximumTries {
-            if let answer = await handOut(for: demand) { return answer }
-        }
-        return await handOut(for: demand) ?? .failure(withdrawnProblem)
+        return nil
     }
 
     /// How often the token may be replaced while its event is being written.
