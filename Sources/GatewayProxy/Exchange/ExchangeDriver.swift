@@ -36,13 +36,13 @@ final class ExchangeDriver {
     private var attempts = ConnectionAttempts()
     /// How the request was signed, or is signed next; nil if its credential has no sessions, and before it is first sent.
     private var turn: SigningSessions.Turn?
-    /// How the request is signed; nil if its credential does not sign each request by itself.
-    private var signingPlan: (any SigningPlan)?
     /// The bytes of the request that an earlier stream could not send.
     private var unsent: ByteBuffer?
     /// What the response tells the client about the token.
     private var rejectionOutcome = RejectionOutcome.none
     private var watch = TransferWatch()
+    /// How the request is signed; nil if its credential does not sign each request by itself.
+    private var signingPlan: (any SigningPlan)?
     private var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
     private var usage: ClientUsage?
