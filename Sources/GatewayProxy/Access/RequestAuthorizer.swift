@@ -689,7 +689,8 @@ extension RequestAuthorizer {
         return gates[match.route].rulesForApproval(match, head, bytes)
     }
 
-    /// How a signer signs the request. One that reads another path than its own is refused unless the client may get that, too.
+    /// What a signer needs before the request can be sent. A request that reads another path than its own is refused unless the
+    /// client may get that, too.
     func signingPlan(
         for request: SignableRequest,
         by signer: any RequestSigner,

@@ -35,8 +35,6 @@ final class ExchangeDriver {
     private var content: RequestContent
     private var wait = CredentialWait()
     private var attempts = ConnectionAttempts()
-    /// How the request is signed; nil if its credential does not sign each request by itself.
-    private var signingPlan: (any SigningPlan)?
     /// The bytes of the request that an earlier stream could not send.
     private var unsent: ByteBuffer?
     /// What the response tells the client about the token.
@@ -44,6 +42,8 @@ final class ExchangeDriver {
     /// Leaves out of the response what a rule does not show; nil for almost every request.
     private var filter: ToolListFilter?
     private var watch = TransferWatch()
+    /// How the request is signed; nil if its credential does not sign each request by itself.
+    private var signingPlan: (any SigningPlan)?
     private var backlog = Backlog()
     /// nil for a client without limits, and before the request is admitted.
     private var usage: ClientUsage?
