@@ -151,7 +151,8 @@ struct CaptureDeskTests {
             #expect(!text.contains("agp_") && !text.contains("-of-login"))
             let later = CaptureStore(in: bench.folder, logger: Bench.logger)
             let digest = Array(SHA256.hash(data: Array(phantom.access.utf8)))
-            #expect(later.read { $0.admits(digest, of: "a", to: bench.credential.key) })
+            let isKnown = later.read { $0.admits(digest, of: "a", to: bench.credential.key) }
+            #expect(isKnown)
         }
     }
 
@@ -168,7 +169,9 @@ struct CaptureDeskTests {
                 for _ in 0..<5 {
                     group.addTask { await bench.ask("grant_type=refresh_token&refresh_token=\(phantom.refresh)").body }
                 }
-                return await group.reduce(into: []) { $0.append($1) }
+                var all: [JSONValue?] = []
+                for await answer in group { all.append(answer) }
+                return all
             }
             #expect(answers.allSatisfy { $0?["access_token"]?.string == phantom.access })
             #expect(answers.allSatisfy { $0?["refresh_token"]?.string == phantom.refresh })
@@ -235,7 +238,8 @@ struct CaptureDeskTests {
         for text in ["", "[]", #"{"captures":{"k":{"logins":[{"access":"00","refresh":"00"}]}}}"#] {
             try text.write(toFile: CaptureStore.path(in: folder.path), atomically: true, encoding: .utf8)
             let store = CaptureStore(in: folder.path, logger: Bench.logger)
-            #expect(store.read { $0.captures.isEmpty })
+            let isEmpty = store.read { $0.captures.isEmpty }
+            #expect(isEmpty)
         }
     }
 }

@@ -3,6 +3,7 @@ import GatewayEvents
 import GatewayHTTP
 import GatewayTokens
 import Logging
+import Synchronization
 
 /// Answers in the place of authorization servers whose logins are captured: exchanges the codes of clients, and gives them phantoms.
 ///
@@ -25,6 +26,8 @@ final class CaptureDesk: CaptureControl {
     private static let renewalLimit: Duration = .seconds(20)
 
     private let parts: Parts
+    /// How many codes a client may send: each is a call to the authorization server, and rows of the audit log.
+    private let limits = Mutex(VendingLimits())
 
     init(parts: Parts) { self.parts = parts }
 
@@ -75,7 +78,7 @@ final class CaptureDesk: CaptureControl {
             let answer = OAuthAnswer(
                 error: "temporarily_unavailable",
                 problem.withoutNames.detail,
-                status: max(500, problem.status)
+                status: problem.status >= 500 ? problem.status : 503
             )
             return Refused(answer, reason: reason, code: problem.cause?.code)
         }
@@ -122,6 +125,10 @@ final class CaptureDesk: CaptureControl {
     ) async throws(Refused) -> OAuthAnswer {
         let (key, client) = (message.credential.key, message.demand.client)
         if let problem = keeper.lockedProblem { throw .unavailable(problem) }
+        let now = parts.clock.now().monotonic
+        if let problem = limits.withLock({ $0.enter(client ?? "", waits: false, at: now) }) {
+            throw .unavailable(problem)
+        }
         do throws(CaptureRefusal) {
             try parts.store.note { logins throws(CaptureRefusal) in try logins.begin(exchangeFor: key, by: client) }
         } catch {

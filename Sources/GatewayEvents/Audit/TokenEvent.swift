@@ -261,14 +261,15 @@ extension TokenEvent.Name {
             .requestDropped:
             .traffic
         case .acquiring, .acquired, .acquisitionFailed, .renewing, .renewed, .renewalFailed, .loaded, .rejected,
-            .expired, .downscoped, .adopted, .loginRequired, .scopeMissing, .expiringSoon, .vended, .handedOut,
+            .expired, .downscoped, .adopted, .loginRequired, .scopeMissing, .phantomsIssued, .expiringSoon, .vended,
+            .handedOut,
             .storeFailed:
             .token
         case .gatewayStarted, .gatewayStopped, .configLoaded, .configRefused, .operatorRequest, .imported, .revoked,
             .revocationFailed,
-            .cleared, .loginStarted, .loginCompleted, .loginFailed, .phantomsIssued, .phantomsRevoked, .revealed,
-            .locked, .unlocked, .keyRotating, .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored,
-            .auditRecreated, .requestApproved, .requestDenied, .requestReleased:
+            .cleared, .loginStarted, .loginCompleted, .loginFailed, .phantomsRevoked, .revealed, .locked, .unlocked,
+            .keyRotating, .keyRotated, .authorityRotated, .stateBackedUp, .stateRestored, .auditRecreated,
+            .requestApproved, .requestDenied, .requestReleased:
             .operator
         }
     }

@@ -432,6 +432,7 @@ final class StaticCredentialLockTests {
             live: live,
             keepers: KeeperLookup(plan: state.plan, sources: state.sources),
             locks: locks,
+            captures: CaptureStore(in: folder, logger: Self.quiet),
             audit: audit,
             onAuditFailure: .degrade,
             clock: ManualClock(),

@@ -47,7 +47,7 @@ struct AuditRoomTests {
 
     @Test func whatTakesARightAwayIsForOperatorsAndNothingElseIs() {
         let withdrawals = TokenEvent.Name.allCases.filter(\.isWithdrawal)
-        #expect(withdrawals == [.revoked, .revocationFailed, .cleared, .locked])
+        #expect(withdrawals == [.revoked, .revocationFailed, .cleared, .phantomsRevoked, .locked])
         #expect(withdrawals.allSatisfy { $0.priority == .operator })
     }
 }
