@@ -33,7 +33,7 @@ struct LoginDeskTests {
             init(_ keeper: TokenKeeper) { self.keeper = Mutex(keeper) }
         }
 
-        init(_ answers: [ScriptedTokenEndpoint.Answer], redirect: LoginRedirect, scopes: [String]?) {
+        init(_ answers: [ScriptedTokenEndpoint.Answer], redirect: LoginRedirect, scopes: [String]? = nil) {
             endpoint = ScriptedTokenEndpoint(answers)
             var grant = SampleGrant(rotatesRefreshToken: true)
             grant.login = SampleLogin(redirect: redirect, scopes: scopes)

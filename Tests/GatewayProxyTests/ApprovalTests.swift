@@ -1,6 +1,7 @@
 import GatewayHTTP
 import GatewayTesting
 import GatewayTokens
+import Synchronization
 import Testing
 
 @testable import GatewayProxy
@@ -111,9 +112,9 @@ struct ApprovalTests {
             client.send(Self.post("x"))
             let held = try proxy.held()
             client.close()
-            try blockUntil("it waits no more") { proxy.server.heldRequests.isEmpty }
-            #expect(proxy.server.decide(held.id, approver: "alice") == nil && origin.requests.isEmpty)
-            #expect(proxy.observer.approvals == ["held", "ended: client-left"])
+            try blockUntil("it waits no more") { proxy.observer.approvals == ["held", "ended: client-left"] }
+            #expect(proxy.server.heldRequests.isEmpty && origin.requests.isEmpty)
+            #expect(proxy.server.decide(held.id, approver: "alice") == nil)
         }
     }
 
@@ -208,9 +209,15 @@ struct ApprovalTests {
             let client = try proxy.client()
             client.send(Self.post("x"))
             let held = try proxy.held()
-            Task { await proxy.server.drain(within: .seconds(2)) }
+            let hasStopped = Atomic(false)
+            Task {
+                await proxy.server.drain(within: .seconds(5))
+                hasStopped.store(true, ordering: .relaxed)
+            }
             #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 503 ") == true)
             #expect(proxy.server.decide(held.id, approver: "alice") == nil && origin.requests.isEmpty)
+            client.close()
+            try blockUntil("the gateway has stopped") { hasStopped.load(ordering: .relaxed) }
         }
     }
 

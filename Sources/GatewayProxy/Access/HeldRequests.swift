@@ -220,10 +220,10 @@ struct HeldRequests: Sendable {
         return entries[index].request
     }
 
-    /// A request is about to be sent. Its approval is over then, and so it is if this is refused.
+    /// A request is about to be sent, and its approval is used up.
     ///
     /// - Parameter subject: What would be sent.
-    /// - Returns: Who has approved exactly this; nil if nobody has, or too long ago.
+    /// - Returns: Who has approved exactly this; nil if nobody has, or too late.
     mutating func release(_ id: String, _ subject: HeldRequest.Subject, at now: MonotonicTime) -> String? {
         guard !isClosed, let index = entries.firstIndex(where: { $0.request.id == id }),
             case .approved(let operatorName) = entries[index].state, entries[index].request.subject == subject,

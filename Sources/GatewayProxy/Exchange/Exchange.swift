@@ -13,7 +13,7 @@ import GatewayTokens
 ///                                        └── 101 ──▶ tunnelling ──▶ done
 ///
 /// A request is collected if its signature covers the whole body, if a rule has to read the calls in it, or if an operator has to
-/// approve it. It is then held between `connecting` and `connecting`, before there is a connection.
+/// approve it. What has to be approved is then held, before there is a connection.
 ///
 /// The driver reports an event, and carries out the step that is returned before it reports the next one. Once an exchange is done,
 /// it answers every event with ``ExchangeStep/nothing``.
