@@ -637,7 +637,7 @@ final class ExchangeDriver {
         var cache = ClientAuthenticationCache()
         switch present.authorizer.decide(request, on: client.connectionContext, cache: &cache) {
         case .admitted(let admitted): return goes(by: present.routes[admitted.match.route], as: admitted.client)
-        case .refused, .unrouted, .preflight: return false
+        default: return false
         }
     }
 
