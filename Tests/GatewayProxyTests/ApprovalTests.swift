@@ -306,7 +306,7 @@ struct ApprovalTests {
         let origin = try origin()
         try await withProxy(origin, route: { $0.allow = [Self.rule("/mcp", tools: ["deploy"])] }) { proxy in
             let client = try proxy.client()
-            client.send(Self.message(#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#))
+            client.send(Self.message(#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#))
             #expect(client.readMessage()?.body == "ok")
             client.send(Self.message(Self.call("other")))
             #expect(client.readMessage()?.body.contains("-32602") == true)
