@@ -256,7 +256,7 @@ struct RunTokensTests {
         func known() -> [Bool] {
             tokens.map { fixture.admission(Self.request("x-api-key: \($0)"), on: .loopback) != nil }
         }
-        #expect(known() == [true, true, false])
+        #expect(known() == [true, true])
         exit.set()
         #expect(known() == [false, true, false], "nobody has looked for programs that have exited")
         uses.runs.removeExited()
