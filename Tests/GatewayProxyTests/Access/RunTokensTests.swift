@@ -258,7 +258,7 @@ struct RunTokensTests {
         }
         #expect(known() == [true, true])
         exit.set()
-        #expect(known() == [false, true, false], "nobody has looked for programs that have exited")
+        #expect(known() == [false, true], "nobody has looked for programs that have exited")
         uses.runs.removeExited()
         #expect(known() == [false, true] && uses.runs.isInUse)
         other.set()
