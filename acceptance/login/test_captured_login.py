@@ -209,14 +209,15 @@ def test_phantoms_outlive_a_kill(authority, start):
 
 
 def test_a_configuration_that_cannot_capture_is_refused(authority, make_gateway):
-    def problems(change, listeners=({"address": "127.0.0.1:1", "intercept": True},)):
+    def problems(change, intercepts=True):
         whole = config(authority)
         change(whole)
-        answer = make_gateway(whole, listeners=list(listeners)).run("check")
+        listeners = [{"address": "127.0.0.1:1", "intercept": True}] if intercepts else []
+        answer = make_gateway(whole, listeners=listeners).run("check")
         assert answer.returncode != 0, answer
         return answer.stdout + answer.stderr
 
-    assert "intercept: true" in problems(lambda whole: None, listeners=())
+    assert "intercept: true" in problems(lambda whole: None, intercepts=False)
     assert "no route leads to token_url" in problems(lambda whole: whole["routes"].pop("login"))
     assert "capture" in problems(lambda whole: whole["credentials"].update(me={**authority.credential(), "capture": True}))
     twice = problems(lambda whole: whole["credentials"].update(you=authority.login_credential(capture=True)))
