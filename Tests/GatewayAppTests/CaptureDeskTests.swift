@@ -231,6 +231,39 @@ struct CaptureDeskTests {
         }
     }
 
+    @Test func anEndDuringTheExchangeIsNotOvertaken() async throws {
+        try await running({ _, _ in .held }) { bench in
+            let generation = bench.keeper.status(at: bench.clock.now()).generation
+            async let asked = bench.ask("grant_type=authorization_code&code=c")
+            try await bench.endpoint.untilHeld()
+            await bench.store.end([bench.credential.key])
+            bench.endpoint.release(Self.reply(Self.login("ada")))
+            let answer = await asked
+            #expect(answer.status == 400 && answer.body?["error"]?.string == "invalid_grant")
+            #expect(bench.audit.last(.loginFailed)?.detail["reason"] == "ended")
+            #expect(bench.audit.count(of: .phantomsIssued) == 0)
+            #expect(bench.keeper.status(at: bench.clock.now()).generation == generation)
+        }
+    }
+
+    /// A name that is too long stands in for a full disk: no file can be created there, but the old one can be removed.
+    @Test func whatHasEndedDoesNotComeBackIfTheFileCannotBeReplaced() async throws {
+        var folder = FileManager.default.temporaryDirectory.appendingPathComponent("capture-\(UUID().uuidString)").path
+        let (root, length) = (folder, Int(PATH_MAX) - 40)
+        while folder.utf8.count < length {
+            folder += "/" + String(repeating: "d", count: max(1, min(200, length - folder.utf8.count - 1)))
+        }
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: root) }
+        let digest = String(repeating: "0a", count: 32)
+        let text = #"{"captures":{"k":{"logins":[{"client":"a","access":"\#(digest)","refresh":"\#(digest)"}]}}}"#
+        try text.write(toFile: CaptureStore.path(in: folder), atomically: false, encoding: .utf8)
+        let ended = await CaptureStore(in: folder, logger: Bench.logger).end([CredentialKey(digest: "k")])
+        #expect(ended == [CredentialKey(digest: "k")])
+        let isEmpty = CaptureStore(in: folder, logger: Bench.logger).read { $0.captures.isEmpty }
+        #expect(isEmpty)
+    }
+
     @Test func aDamagedFileHoldsNoPhantoms() throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("capture-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -109,6 +109,23 @@ struct CapturedRequestTests {
         #expect(captures.asked.withLock(\.self) == ["token_url a=b"])
     }
 
+    @Test func aFormInChunksThatIsTooLongIsRefused() async throws {
+        let captures = Captures()
+        try await withRoute(isAuthority: true, captures) { proxy, origin in
+            let head =
+                "POST /api/o/token/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+            let form = String(repeating: "a", count: CapturedRequest.maximumBody + 1)
+            let size = String(form.utf8.count, radix: 16)
+            let answer = try proxy.exchange(
+                "\(head)Transfer-Encoding: chunked\r\n\r\n\(size)\r\n\(form)\r\n0\r\n\r\n"
+            )
+            #expect(answer.head.hasPrefix("HTTP/1.1 400 "), "\(answer.head)")
+            #expect(answer.body.contains("invalid_request") && answer.body.contains("limits.replay_body_bytes"))
+            #expect(origin.requests == [])
+        }
+        #expect(captures.asked.withLock(\.self) == [])
+    }
+
     @Test func whatIsNoFormIsRefused() async throws {
         let captures = Captures()
         try await withRoute(isAuthority: true, captures) { proxy, origin in

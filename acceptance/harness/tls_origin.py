@@ -10,10 +10,10 @@ from .configs import CANARY
 class TLSOrigin:
     """`answers` maps a path, without its query, to a content type and a body. Other paths are 404.
 
-    Each request is in `seen` with its method, host, path, and whether it had the credential.
+    Each request is in `seen` with its method, host, path, and whether it had the credential, which is `token`. Paths in `public` need none.
     """
 
-    def __init__(self, certificate, key, port, answers, address="127.0.0.1"):
+    def __init__(self, certificate, key, port, answers, address="127.0.0.1", token=CANARY, public=()):
         self.answers = answers
         self.seen = []
         #: The fields of each request.
@@ -29,12 +29,12 @@ class TLSOrigin:
                 length = int(self.headers.get("Content-Length") or 0)
                 self.rfile.read(length)
                 path = self.path.split("?")[0]
-                proved = self.headers.get_all("Authorization") == [f"Bearer {CANARY}"]
+                proved = self.headers.get_all("Authorization") == [f"Bearer {token}"]
                 origin.heads.append(self.headers.items())
                 origin.targets.append(self.path)
                 origin.seen.append((self.command, self.headers["Host"], path, proved))
                 status, (kind, body) = 200, origin.answers.get(path, (None, None))
-                if not proved:
+                if not proved and path not in public:
                     status, kind, body = 401, "text/plain", b"no credential"
                 elif body is None:
                     status, kind, body = 404, "text/plain", b"no such path"

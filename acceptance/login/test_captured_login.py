@@ -13,6 +13,7 @@ import pytest
 import requests
 from harness import processes
 from harness.person import Person
+from harness.tls_origin import TLSOrigin
 
 TOKENS = {"one": "token-of-client-one-1", "two": "token-of-client-two-2"}
 
@@ -206,6 +207,57 @@ def test_phantoms_outlive_a_kill(authority, start):
     gateway.start()
     assert client.call(tokens["access_token"]).status_code == 200
     assert client.refresh(tokens["refresh_token"]).json()["access_token"] == tokens["access_token"]
+
+
+class SecureServer(TLSOrigin):
+    """An authorization server and its API over TLS. Its answers are always the same."""
+
+    def __init__(self, certificates):
+        self.port = processes.free_port()
+        self.url = f"https://localhost:{self.port}"
+        login = {"access_token": "real-access", "refresh_token": "real-refresh", "token_type": "Bearer", "expires_in": 3600}
+        answers = {"/token": ("application/json", json.dumps(login).encode()), "/api/x": ("text/plain", b"ok")}
+        certificate, key = certificates.issue("captured", "DNS:localhost,IP:127.0.0.1")
+        super().__init__(certificate, key, self.port, answers, token="real-access", public={"/token"})
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_a_login_over_tls_is_captured(certificate_authority, make_gateway, version):
+    """The client sends CONNECT, and trusts the gateway's CA."""
+    server = SecureServer(certificate_authority)
+    trusted = str(certificate_authority.certificate)
+    credential = {"strategy": "oauth2_authorization_code", "authorize_url": f"{server.url}/authorize", "client_id": "web"}
+    credential |= {"token_url": f"{server.url}/token", "client_auth": "none", "capture": True}
+    upstream = {"upstream": server.url, "tls": {"ca": trusted}}
+    routes = {"login": {**upstream, "auth": "none"}, "api": {**upstream, "upstream": f"{server.url}/api", "auth": "me"}}
+    place = f"127.0.0.1:{processes.free_port()}"
+    access = {"clients": {"one": {"token": TOKENS["one"]}}}
+    whole = {"access": access, "credentials": {"me": credential}, "routes": routes}
+    gateway = make_gateway(whole, listeners=[{"address": place, "intercept": True}])
+    bundle = "/etc/ssl/certs/ca-certificates.crt"
+    gateway.wrapper = ["unshare", "--mount", "sh", "-ec", f'mount --bind "$0" {bundle}; exec "$@"', trusted]
+    gateway.start()
+    proxy = f"http://one:{TOKENS['one']}@{place}"
+    authority = gateway.run("ca", "show", "--path").stdout.strip()
+
+    def ask(path, *words):
+        command = ["curl", "-sS", version, "-x", proxy, "--cacert", authority, *words, server.url + path]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30, env=processes.environment())
+        return done.stdout
+
+    try:
+        form = "grant_type=authorization_code&code=c&client_id=web&redirect_uri=http%3A%2F%2F127.0.0.1%2Fcb&code_verifier=v"
+        tokens = json.loads(ask("/token", "-d", form))
+        assert tokens["access_token"].startswith("agp_a_") and tokens["refresh_token"].startswith("agp_r_"), tokens
+        assert ask("/api/x", "-H", f"Authorization: Bearer {tokens['access_token']}") == "ok"
+        form = f"grant_type=refresh_token&client_id=web&refresh_token={tokens['refresh_token']}"
+        assert json.loads(ask("/token", "-d", form))["access_token"] == tokens["access_token"]
+        assert "invalid_grant" in ask("/token", "-d", form[:-1])
+        assert "invalid_token" in ask("/api/x", "-H", "Authorization: Bearer real-access")
+    finally:
+        server.stop()
+    assert [(method, path) for method, _, path, _ in server.seen] == [("POST", "/token"), ("GET", "/api/x")]
+    assert b"agp_" not in b"".join(str(head).encode() for head in server.heads)
 
 
 def test_a_configuration_that_cannot_capture_is_refused(authority, make_gateway):

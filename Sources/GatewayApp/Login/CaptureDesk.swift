@@ -160,9 +160,10 @@ final class CaptureDesk: CaptureControl {
         if let error = await parts.audit.refusal(recording: event(.phantomsIssued, of: message), parts.onAuditFailure) {
             throw .unavailable(GatewayProblem(.auditUnavailable, "The login cannot be recorded: \(error.reason)."))
         }
-        await parts.store.change { logins in
+        let isAdded = await parts.store.change { logins in
             logins.add(CapturedLogins.Login(client: client, digests: digests), account: account, to: key)
         }
+        guard isAdded else { throw Refused(.ended, isRecorded: true) }
         return answer
     }
 
@@ -238,7 +239,7 @@ final class CaptureDesk: CaptureControl {
     /// A token that is unknown is as good as revoked (RFC 7009 section 2.2).
     private func revoke(_ token: Secret, of message: CapturedMessage, _ keeper: TokenKeeper) async -> OAuthAnswer {
         let digest = token.withValue { Self.sha256(Array($0.utf8)) }
-        let isRevoked = await parts.store.change { logins in
+        let isRevoked = await parts.store.change(isEnd: true) { logins in
             logins.revoke(digest, of: message.demand.client, for: message.credential.key)
         }
         if isRevoked { _ = await parts.audit.recordSoon(event(.phantomsRevoked, of: message)) }

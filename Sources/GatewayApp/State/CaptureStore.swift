@@ -61,13 +61,15 @@ package final class CaptureStore: Sendable {
     }
 
     /// Changes what is written, and waits for the disk.
-    func change<Answer: Sendable>(_ body: (inout CapturedLogins) -> Answer) async -> Answer {
+    ///
+    /// - Parameter isEnd: The change ends logins, which the file must not bring back.
+    func change<Answer: Sendable>(isEnd: Bool = false, _ body: (inout CapturedLogins) -> Answer) async -> Answer {
         let (answer, hasChanged) = logins.withLock { logins in
             let before = logins.captures
             let answer = body(&logins)
             return (answer, logins.captures != before)
         }
-        if hasChanged { await store() }
+        if hasChanged { await store(isEnd: isEnd) }
         return answer
     }
 
@@ -76,14 +78,17 @@ package final class CaptureStore: Sendable {
     /// - Returns: The credentials that had phantoms.
     @discardableResult
     package func end(_ keys: [CredentialKey]) async -> [CredentialKey] {
-        await change { logins in keys.filter { logins.end($0) } }
+        await change(isEnd: true) { logins in keys.filter { logins.end($0) } }
     }
 
-    private func store() async {
+    private func store(isEnd: Bool) async {
         let result = await OwnThread.run(within: Self.writeLimit) { _ in
             self.writing.withLock { _ in
                 let text = StoredCaptures(self.logins.withLock { $0 }).text
-                return Result { () throws(StateError) in try StateFile.write(text, to: self.path) }
+                let written = Result { () throws(StateError) in try StateFile.write(text, to: self.path) }
+                // A full disk has no room for a new file, but the old one can be removed.
+                if isEnd, case .failure = written { _ = PrivateFile.remove(self.path) }
+                return written
             }
         }
         let reason: String

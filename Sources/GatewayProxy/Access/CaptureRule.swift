@@ -106,7 +106,8 @@ enum PhantomRule {
 
     private static let unknown = GatewayProblem(
         .clientAuthRequired,
-        "The route takes tokens of captured logins only: log in through the gateway (capture).",
+        "The route needs Authorization: Bearer with the access token of a login that this client made through the gateway"
+            + " (capture).",
         cause: GatewayProblem.Cause(code: "invalid_token")
     )
     private static let misplaced = GatewayProblem(

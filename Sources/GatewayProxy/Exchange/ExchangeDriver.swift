@@ -525,7 +525,8 @@ final class ExchangeDriver {
     }
 
     private var uncollectableBody: GatewayProblem {
-        configuration.limits.uncollectableBody(readsCalls: ruleForBody != nil, isForApproval: needsApproval)
+        if capturePoint != nil { return GatewayProblem(configuration.limits.uncollectableForm) }
+        return configuration.limits.uncollectableBody(readsCalls: ruleForBody != nil, isForApproval: needsApproval)
     }
 
     // MARK: Approval

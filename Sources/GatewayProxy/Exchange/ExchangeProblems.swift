@@ -24,6 +24,12 @@ extension Limits {
                 : "the signature covers all of it, so the gateway has to keep it"
         return GatewayProblem(.contentTooLarge, "The body is too long: \(reason) (\(limit)).")
     }
+
+    /// The form of a captured login is longer than what can be collected.
+    var uncollectableForm: OAuthAnswer {
+        let limit = "limits.replay_body_bytes: \(ConfigUnits.text(bytes: replayBodyBytes))"
+        return OAuthAnswer(error: "invalid_request", "The form is too long (\(limit)).")
+    }
 }
 
 /// What is said about an exchange that stalls.

@@ -30,6 +30,8 @@ package struct CapturedLogins: Hashable, Sendable {
     package private(set) var captures: [CredentialKey: Capture]
     /// Credentials for which a code is being exchanged: the account is decided by one at a time.
     private var exchanging: Set<CredentialKey> = []
+    /// Those of them whose logins were ended meanwhile: what their codes bring is not taken.
+    private var overtaken: Set<CredentialKey> = []
 
     package init(_ captures: [CredentialKey: Capture] = [:]) { self.captures = captures }
 
@@ -46,12 +48,16 @@ package struct CapturedLogins: Hashable, Sendable {
         exchanging.insert(key)
     }
 
-    package mutating func end(exchangeFor key: CredentialKey) { exchanging.remove(key) }
+    package mutating func end(exchangeFor key: CredentialKey) {
+        exchanging.remove(key)
+        overtaken.remove(key)
+    }
 
     /// Whether the login may take the place of the credential's token.
     ///
     /// - Parameter account: Its account, as a digest; nil where that is not told.
     package func check(_ account: [UInt8]?, of key: CredentialKey, for client: String?) throws(CaptureRefusal) {
+        guard !overtaken.contains(key) else { throw .ended }
         guard let capture = captures[key], !capture.logins.isEmpty else { return }
         if let known = capture.account, let account {
             guard known.span.isSame(as: account.span) else { throw .otherAccount }
@@ -61,7 +67,11 @@ package struct CapturedLogins: Hashable, Sendable {
     }
 
     /// The token of the login is stored. What ``check(_:of:for:)`` refused must not come here.
-    package mutating func add(_ login: Login, account: [UInt8]?, to key: CredentialKey) {
+    ///
+    /// - Returns: false if the logins of the credential were ended since its code went out; this one is not added then.
+    @discardableResult
+    package mutating func add(_ login: Login, account: [UInt8]?, to key: CredentialKey) -> Bool {
+        guard !overtaken.contains(key) else { return false }
         var capture = captures[key] ?? Capture(account: account, logins: [])
         // It may be another account: the earlier phantoms of the client must not act for it.
         if capture.account == nil || account == nil { capture = Capture(account: account, logins: []) }
@@ -72,6 +82,7 @@ package struct CapturedLogins: Hashable, Sendable {
         }
         captures[key] = capture
         assert(capture.logins.count <= Self.maximum, "A credential has too many captured logins.")
+        return true
     }
 
     // MARK: A phantom
@@ -116,8 +127,11 @@ package struct CapturedLogins: Hashable, Sendable {
         return capture.logins.count < before
     }
 
-    /// Ends all logins of a credential.
+    /// Ends all logins of a credential, and the one whose code is being exchanged.
     ///
     /// - Returns: Whether there were any.
-    package mutating func end(_ key: CredentialKey) -> Bool { captures.removeValue(forKey: key) != nil }
+    package mutating func end(_ key: CredentialKey) -> Bool {
+        if exchanging.contains(key) { overtaken.insert(key) }
+        return captures.removeValue(forKey: key) != nil
+    }
 }

@@ -119,6 +119,8 @@ package enum CaptureRefusal: Error, Hashable, Sendable {
     case otherAccount
     /// Two codes are exchanged at the same time.
     case busy
+    /// An operator took the credential's logins away while the code was exchanged.
+    case ended
     /// The answer to the code has what the gateway cannot stand in for; the words follow "The answer of the authorization server".
     case answer(String)
 
@@ -154,6 +156,11 @@ package enum CaptureRefusal: Error, Hashable, Sendable {
                 "The gateway is exchanging the code of another login. Log in again.",
                 status: 503
             )
+        case .ended:
+            OAuthAnswer(
+                error: "invalid_grant",
+                "An operator ended the logins of this credential meanwhile. Log in again."
+            )
         case .answer(let words):
             OAuthAnswer(error: "invalid_grant", "The answer of the authorization server \(words).")
         }
@@ -172,6 +179,7 @@ package enum CaptureRefusal: Error, Hashable, Sendable {
         case .otherClientsLogin: "other_client_logged_in"
         case .otherAccount: "other_account"
         case .busy: "busy"
+        case .ended: "ended"
         case .answer: "answer"
         }
     }

@@ -211,6 +211,22 @@ struct CapturedLoginTests {
         try logins.begin(exchangeFor: Self.key, by: "b")
     }
 
+    @Test func aLoginDoesNotOutliveAnEndDuringItsExchange() throws {
+        var logins = CapturedLogins()
+        try logins.begin(exchangeFor: Self.key, by: "a")
+        let hadLogins = logins.end(Self.key)
+        #expect(!hadLogins)
+        #expect(throws: CaptureRefusal.ended) { try logins.check([7], of: Self.key, for: "a") }
+        let isAdded = logins.add(Self.login("a", 1), account: [7], to: Self.key)
+        #expect(!isAdded && logins.captures.isEmpty)
+        // The next one is not concerned.
+        logins.end(exchangeFor: Self.key)
+        try logins.begin(exchangeFor: Self.key, by: "a")
+        try logins.check([7], of: Self.key, for: "a")
+        let isNextAdded = logins.add(Self.login("a", 2), account: [7], to: Self.key)
+        #expect(isNextAdded && logins.admits([2, 2], of: "a", to: Self.key))
+    }
+
     @Test func loginsAreBounded() {
         var logins = CapturedLogins()
         for number in 0...UInt8(CapturedLogins.maximumPerClient) {
