@@ -546,9 +546,9 @@ final class ExchangeDriver {
         )
     }
 
-    private var contentType: String? {
+    private var shownFields: [String] {
         let bytes = request.bytes
-        return HeldRequest.contentType(of: request.decoder.head, bytes.readableBytesUInt8Span)
+        return HeldRequest.fields(of: request.decoder.head, bytes.readableBytesUInt8Span)
     }
 
     private var needsApproval: Bool { !isApproved && approvalScope != .nothing }
@@ -574,7 +574,7 @@ final class ExchangeDriver {
             subject: approvalSubject(body),
             place: requestPlace.path,
             calls: calls?.names ?? [],
-            contentType: contentType,
+            fields: shownFields,
             body: body.readableBytesUInt8Span,
             heldAt: shared.clock.monotonic()
         )
