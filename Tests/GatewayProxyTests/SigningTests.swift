@@ -452,6 +452,8 @@ struct RejectedSignatureTests {
         try await withProxy(origin, source: source) { proxy in
             try #expect(proxy.exchange(post).head.hasPrefix("HTTP/1.1 403 "))
             #expect(origin.requests.count == 1)
+            // Nobody is told to check the secret.
+            #expect(!source.awaitsAcceptance)
         }
     }
 }
