@@ -37,7 +37,7 @@ struct ApprovalTests {
             let fields = "Content-Type: application/json\r\n"
             client.send(Self.post("{\"a\": 1}", "/api/deploy?a=1", fields))
             let held = try proxy.held()
-            #expect(held.contentType == "application/json")
+            #expect(held.fields == ["content-type: application/json"])
             #expect(held.subject.method == "POST" && held.subject.url.hasSuffix("/deploy?a=1"), "\(held)")
             #expect(held.subject.digest == Array("{\"a\": 1}".utf8) && held.text == "{\"a\": 1}")
             #expect(held.subject.route == "api" && held.subject.client == nil && origin.requests.isEmpty)
@@ -75,6 +75,24 @@ struct ApprovalTests {
             #expect(held.subject.digest == [] && held.bodyBytes == 0)
             _ = proxy.server.decide(held.id, approver: "alice")
             #expect(client.readMessage()?.body == "ok")
+        }
+    }
+
+    /// `{"TableName": "a"}` is the body of `DescribeTable` and of `DeleteTable`.
+    @Test func fieldsThatSayWhatIsDoneAreShown() async throws {
+        let origin = try origin()
+        try await withProxy(origin, route: { $0.allow = [Self.rule()] }) { proxy in
+            let client = try proxy.client()
+            let fields = [
+                "X-Amz-Target: DynamoDB_20120810.DeleteTable", "x_amz_copy_source: b/k\u{202E}",
+                "X-Amz-Acl: public-read",
+                "X-Amz-Security-Token: s", "X-Amz-Server-Side-Encryption-Customer-Key: s", "X-Api-Key: s", "Cookie: s",
+            ]
+            client.send(Self.post("{}", "/api/deploy", fields.map { "\($0)\r\n" }.joined()))
+            let held = try proxy.held()
+            let shown = ["x-amz-target: DynamoDB_20120810.DeleteTable", "x_amz_copy_source: b/k\\u{202e}"]
+            #expect(held.fields == shown + ["x-amz-acl: public-read"])
+            _ = proxy.server.decide(held.id, approver: nil)
         }
     }
 

@@ -297,6 +297,22 @@ struct SigningTests {
         }
     }
 
+    @Test(arguments: [("/public/other", "200"), ("/secret/a", "403")])
+    func whatNeedsAnApprovalIsNotReadByAnotherRequest(_ path: String, _ status: String) async throws {
+        let origin = try origin()
+        try await withProxy(origin, source: source(TellingSigner(otherPaths: [Array(path.utf8)]))) { route in
+            let secret = PathPattern("/secret/**") ?? PathPattern.all
+            route.allow = [
+                .init(methods: [], path: PathPattern.all),
+                .init(methods: ["GET"], path: secret, needsApproval: true),
+            ]
+        } _: { proxy in
+            let answer = try proxy.exchange("PUT /api/public/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
+            #expect(origin.requests.count == (status == "200" ? 1 : 0))
+        }
+    }
+
     @Test func rejectionsAreCounted() async throws {
         let origin = try origin("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
         let source = source()
@@ -436,6 +452,8 @@ struct RejectedSignatureTests {
         try await withProxy(origin, source: source) { proxy in
             try #expect(proxy.exchange(post).head.hasPrefix("HTTP/1.1 403 "))
             #expect(origin.requests.count == 1)
+            // Nobody is told to check the secret.
+            #expect(!source.awaitsAcceptance)
         }
     }
 }

@@ -20,8 +20,8 @@ package struct HeldRequestStatus: Hashable, Sendable, Codable {
     package var bodyBytes: Int
     /// The tools of MCP that it calls, and other methods; nil where that is not looked at.
     package var calls: [String]?
-    /// How a server reads the body: `Content-Type` and `Content-Encoding`.
-    package var contentType: String?
+    /// Header fields that say what the request does, and how a server reads the body; nil without them.
+    package var fields: [String]?
     /// The beginning of the body. Control characters other than line breaks are escaped; quotation marks and markup are not.
     package var text: String
     /// How many bytes of the body ``text`` stands for.
@@ -41,7 +41,7 @@ package struct HeldRequestStatus: Hashable, Sendable, Codable {
         bodySha256 = Hexadecimal.text(of: request.subject.digest)
         bodyBytes = request.bodyBytes
         calls = request.calls.isEmpty ? nil : request.calls
-        contentType = request.contentType
+        fields = request.fields.isEmpty ? nil : request.fields
         text = request.text
         shownBytes = request.shownBytes
         ageSeconds = max(0, Int((now - request.heldAt).wholeMilliseconds / 1000))
@@ -173,7 +173,7 @@ enum ApprovalPage {
 
     private static func card(_ held: HeldRequestStatus) -> HTML {
         let calls = held.calls.map { "<dt>Calls</dt><dd>\($0.joined(separator: ", "))</dd>" as HTML }
-        let type = held.contentType.map { "<dt>Type</dt><dd>\($0)</dd>" as HTML }
+        let fields = held.fields.map { "<dt>Fields</dt><dd>\($0.joined(separator: ", "))</dd>" as HTML }
         let rest = held.bodyBytes - held.shownBytes
         let cut: HTML? =
             rest > 0 ? "<p class=\"bad\"><strong>\(rest) more bytes of the body are not shown.</strong></p>" : nil
@@ -184,7 +184,7 @@ enum ApprovalPage {
         return """
             <article class="panel approval" aria-labelledby="h-\(held.id)">
             <h2 id="h-\(held.id)"><code>\(held.method) \(held.url.singleLine(limit: HeldRequestStatus.longestLine))</code></h2>
-            <dl><dt>Client</dt><dd>\(held.client ?? "no name")</dd><dt>Route</dt><dd>\(held.route)</dd>\(calls)\(type)
+            <dl><dt>Client</dt><dd>\(held.client ?? "no name")</dd><dt>Route</dt><dd>\(held.route)</dd>\(calls)\(fields)
             <dt>Waits</dt><dd>since \(held.ageSeconds) s, for \(held.expiresInSeconds) s more</dd>
             <dt>ID</dt><dd><code>\(held.id)</code></dd>
             <dt>SHA-256</dt><dd><code>\(held.bodySha256)</code> (\(held.bodyBytes) bytes)</dd></dl>

@@ -66,13 +66,20 @@ package enum EndpointRule {
         _ now: UnixTime
     ) -> [DoctorFinding] {
         let time = "\(max(1, took.wholeMilliseconds)) ms"
-        let unsent = "no request was sent, because it could change something there"
         let (text, gathered) =
             endpoint.role == .upstream
-            ? ("accepts connections (\(time)); \(unsent)", "accepts connections; \(unsent)")
+            ? ("\(accepts(endpoint)) (\(time)); \(unsent)", "\(accepts(endpoint)); \(unsent)")
             : ("answers (\(time)); used by \(endpoint.owners)", "answers")
         return name(endpoint) + (end.map { [security(endpoint, end: $0, now)] } ?? [])
             + reach(endpoint, .ok, text, gathered: gathered)
+    }
+
+    private static let unsent = "no request was sent, because it could change something there"
+
+    private static func accepts(_ endpoint: DoctorEndpoint) -> String {
+        // Without TLS there is no CONNECT: the proxy connects to the upstream when it gets a request.
+        guard let proxy = endpoint.proxy, endpoint.origin.scheme == .http else { return "accepts connections" }
+        return "not seen, because it is behind the proxy \(proxy), which accepts connections"
     }
 
     /// A proxy looks the name up itself.

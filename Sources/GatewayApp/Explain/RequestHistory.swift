@@ -181,7 +181,7 @@ extension RequestHistory.Request {
         page.add("credential", [credential, generation.map { "generation \($0)" }])
         page.add("reason", [reason == problem ? nil : reason])
         page.add("", [explanation])
-        if wasReplayed { page.add("replayed", ["it was sent again with a newer token"]) }
+        if wasReplayed { page.add("replayed", ["it was sent again, with a newer token or another signature"]) }
         page.add("time", [times?.text])
         page.add(
             "body",

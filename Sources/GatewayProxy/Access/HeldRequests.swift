@@ -38,8 +38,8 @@ package struct HeldRequest: Hashable, Sendable {
     package let place: String
     /// What is called: tools, and other methods of MCP.
     package let calls: [String]
-    /// `Content-Type` and `Content-Encoding`, which say how a server reads the body; nil without them.
-    package let contentType: String?
+    /// Header fields that say what the request does, and how a server reads the body, such as `content-type: application/json`.
+    package let fields: [String]
     /// The beginning of the body, for a person. Only its line breaks may control a terminal.
     package let text: String
     /// How many bytes of the body ``text`` stands for.
@@ -55,7 +55,7 @@ package struct HeldRequest: Hashable, Sendable {
         subject: Subject,
         place: String = "",
         calls: [String] = [],
-        contentType: String? = nil,
+        fields: [String] = [],
         body: borrowing Span<UInt8>,
         heldAt: MonotonicTime
     ) {
@@ -63,7 +63,7 @@ package struct HeldRequest: Hashable, Sendable {
         self.subject = subject
         self.place = place
         self.calls = calls
-        self.contentType = contentType
+        self.fields = fields
         bodyBytes = body.count
         shownBytes = min(body.count, Self.maximumShown)
         text = Self.shown(String(decoding: body.array(0..<shownBytes), as: UTF8.self))
@@ -71,20 +71,36 @@ package struct HeldRequest: Hashable, Sendable {
     }
 
     /// What it holds in memory, about.
-    var bytes: Int { bodyBytes + text.utf8.count + subject.url.utf8.count + 1024 }
+    var bytes: Int {
+        fields.reduce(bodyBytes + text.utf8.count + subject.url.utf8.count + 1024) { $0 + $1.utf8.count }
+    }
 
     package var deadline: MonotonicTime { heldAt + HeldRequests.patience }
 
-    /// What ``contentType`` says of a head.
-    static func contentType(of head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> String? {
-        var values: [String] = []
-        for field in head.section.fields
-        where bytes.equalsLowercased(field.name, "content-type")
-            || bytes.equalsLowercased(field.name, "content-encoding")
-        {
-            values.append(String(decoding: bytes.array(field.value), as: UTF8.self).singleLine(limit: 256))
+    /// The ``fields`` of a head.
+    static func fields(of head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> [String] {
+        var shown: [String] = []
+        for field in head.section.fields {
+            let name = String(decoding: bytes.array(field.name), as: UTF8.self).lowercased()
+            guard isShown(name) else { continue }
+            let value = String(decoding: bytes.array(field.value), as: UTF8.self).singleLine(limit: longestField)
+            shown.append("\(name): \(value)")
         }
-        return values.isEmpty ? nil : values.joined(separator: ", ")
+        return shown
+    }
+
+    /// S3 has names of objects of 1,024 bytes, which may be escaped.
+    private static let longestField = 4096
+    private static let shownNames: Set = [
+        "content-encoding", "content-type", "soapaction", "x-goog-copy-source", "x-ms-copy-source",
+    ]
+
+    /// AWS has operations (`x-amz-target`), sources of copies and grants in fields of its own. Their secrets are not shown.
+    private static func isShown(_ name: String) -> Bool {
+        // Some servers read `_` as `-`.
+        let name = name.replacing("_", with: "-")
+        return shownNames.contains(name)
+            || name.hasPrefix("x-amz-") && !["date", "key", "sha256", "token"].contains { name.contains($0) }
     }
 
     private static func shown(_ text: String) -> String {

@@ -705,7 +705,10 @@ extension RequestAuthorizer {
             }
         guard !mayRead else { return signer.plan(for: request) }
         return .failure(
-            GatewayProblem(.routeForbidden, "The route \(gate.name) does not allow GET for what the request copies.")
+            GatewayProblem(
+                .routeForbidden,
+                "The route \(gate.name) does not allow GET for what the request copies, or only with an approval."
+            )
         )
     }
 

@@ -371,8 +371,8 @@ final class RouteGate: Sendable {
 
     // MARK: Destination
 
-    /// Whether the client may send that method to a path of the upstream: whichever way a server reads it, the route leads there, by the
-    /// same rule, and no endpoint of an authority is there.
+    /// Whether the client may send that method to a path of the upstream without an approval: whichever way a server reads it, the route
+    /// leads there, by the same rule, and no endpoint of an authority is there.
     func takes(_ method: String, of client: String?, at path: [UInt8]) -> Bool {
         if let clients, !(client.map(clients.contains) ?? false) { return false }
         let sent = PathReadings.Reading(path: path, decodings: 0)
@@ -397,6 +397,8 @@ final class RouteGate: Sendable {
         if endpoints.contains(where: { $0.isMeant(by: rest, in: path.span) }) { return nil }
         if capturePoint(rest, path.span) != nil { return nil }
         if allow.isEmpty { return 0 }
+        // An operator who approves the request would not see this path.
+        if needsApproval, approval(of: method, path.span, rest, decodings: reading.decodings) != .nothing { return nil }
         return allow.firstIndex { rule in
             rule.takes(method) && rule.takes(path.span, rest, decodings: reading.decodings)
         }

@@ -488,6 +488,10 @@ package struct ResponseFacts: Hashable, Sendable {
         case challenge(isAnswered: Bool)
         /// The upstream wants the request signed in another way, and it can be (``SigningSessions``).
         case otherSignature
+        /// The upstream refused the date of the signature, and the clocks differ by more than the gateway corrects.
+        ///
+        /// - Parameter seconds: The upstream's clock minus ours.
+        case wrongDate(seconds: Int)
     }
 }
 
@@ -599,12 +603,14 @@ package enum RejectionOutcome: Hashable, Sendable {
     case rejectedAgain
     /// The token was rejected, and no other one could be obtained.
     case notReplaced(ProblemKind)
+    /// The date of the signature was refused: the upstream's clock minus ours.
+    case wrongDate(seconds: Int)
 
     /// Whether the source has yet to be told that its token was rejected.
     var tellsSource: Bool {
         switch self {
         case .rejected, .rejectedNotHeld, .rejectedNotSafe: true
-        case .none, .challengedNotHeld, .rejectedAgain, .notRenewed, .overBudget, .notReplaced: false
+        case .none, .challengedNotHeld, .rejectedAgain, .notRenewed, .overBudget, .notReplaced, .wrongDate: false
         }
     }
 
@@ -614,7 +620,7 @@ package enum RejectionOutcome: Hashable, Sendable {
     /// The value of `Gateway-Token`; nil if the field is not sent.
     func fieldValue(generation: Int) -> String? {
         switch self {
-        case .none, .rejected: nil
+        case .none, .rejected, .wrongDate: nil
         case .rejectedNotHeld: "generation=\(generation); retried=0; reason=\"request body not held\""
         case .rejectedNotSafe: "generation=\(generation); retried=0; reason=\"only GET and HEAD are sent again\""
         case .challengedNotHeld: "retried=0; reason=\"request body not held\""
@@ -737,6 +743,7 @@ enum RetryPolicy {
             } else {
                 attempt.canBeSentAgain ? .sendAgain : .pass(.challengedNotHeld)
             }
+        case .wrongDate(let seconds): .pass(.wrongDate(seconds: seconds))
         case .token where attempt.wasReplayed, .tokenWithoutRenewal where attempt.wasReplayed,
             .tokenOverBudget where attempt.wasReplayed:
             .pass(.rejectedAgain)

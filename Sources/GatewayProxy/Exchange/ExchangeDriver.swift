@@ -547,9 +547,9 @@ final class ExchangeDriver {
         )
     }
 
-    private var contentType: String? {
+    private var shownFields: [String] {
         let bytes = request.bytes
-        return HeldRequest.contentType(of: request.decoder.head, bytes.readableBytesUInt8Span)
+        return HeldRequest.fields(of: request.decoder.head, bytes.readableBytesUInt8Span)
     }
 
     private var needsApproval: Bool { !isApproved && approvalScope != .nothing }
@@ -575,7 +575,7 @@ final class ExchangeDriver {
             subject: approvalSubject(body),
             place: requestPlace.path,
             calls: calls?.names ?? [],
-            contentType: contentType,
+            fields: shownFields,
             body: body.readableBytesUInt8Span,
             heldAt: shared.clock.monotonic()
         )
@@ -1231,20 +1231,20 @@ final class ExchangeDriver {
         case .keysRejected:
             noteRefusal(status: head.status)
             return counted(.token(isRenewable: source.isRenewable))
-        case .wrongTime(let least): return correctDate(after: response, least: least) ? .otherSignature : nil
+        case .wrongTime(let least): return correctDate(after: response, least: least)
         }
     }
 
     /// Dates signatures by the upstream's clock, if that differs from ours.
     ///
-    /// - Returns: Whether the request can be sent again with a signature of another date.
-    private func correctDate(after response: TokenReply, least: Int) -> Bool {
+    /// - Returns: nil if the response is not about the date.
+    private func correctDate(after response: TokenReply, least: Int) -> ResponseFacts.Rejection? {
         let now = shared.clock.now()
-        guard let measured = ClockSkew.seconds(in: response, sentAt: now, receivedAt: now) else { return false }
+        guard let measured = ClockSkew.seconds(in: response, sentAt: now, receivedAt: now) else { return nil }
         let correction = compiled.correctSignatureDate(by: measured, least: least)
         switch correction {
-        case .isMade: return !rules.wasReplayed
-        case .useless: return false
+        case .isMade: return rules.wasReplayed ? nil : .otherSignature
+        case .useless: return nil
         case .change, .outOfReach: break
         }
         if compiled.mayExplain(at: now.monotonic) {
@@ -1256,7 +1256,7 @@ final class ExchangeDriver {
                 ]
             )
         }
-        return correction != .outOfReach
+        return correction == .outOfReach ? .wrongDate(seconds: measured) : .otherSignature
     }
 
     /// Tells the sessions of the credential what the upstream has answered.

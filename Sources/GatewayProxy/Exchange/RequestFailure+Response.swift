@@ -38,7 +38,10 @@ extension RejectionOutcome {
         switch self {
         case .none: "The upstream rejected the credential."
         case .rejected: "The upstream rejected the credential, and it cannot be replaced without a person."
-        case .rejectedNotHeld, .challengedNotHeld:
+        case .challengedNotHeld:
+            "The upstream asked for a token or for another signature. The request was not sent again, because its body was not in"
+                + " memory (limits.replay_body_bytes). The next request has what the upstream asked for."
+        case .rejectedNotHeld:
             "The upstream rejected the credential. The request was not sent again, because its body was not in memory "
                 + "(limits.replay_body_bytes)."
         case .rejectedNotSafe:
@@ -54,6 +57,8 @@ extension RejectionOutcome {
             "The upstream rejected a new token, too: does the credential have the rights that this path needs?"
         case .notReplaced(let kind):
             "The upstream rejected the credential, and no other one could be obtained: \(kind.rawValue)."
+        case .wrongDate(let seconds):
+            "The upstream refused the date of the signature. \(SignatureDate.advice(seconds))"
         }
     }
 }

@@ -81,7 +81,7 @@ extension ResponseFacts.Rejection {
     /// - Parameter wasReplayed: The request was sent again after an earlier rejection.
     func entry(wasReplayed: Bool) -> Entry? {
         switch self {
-        case .none, .challenge, .otherSignature, .tokenWithoutRenewal, .tokenOverBudget: nil
+        case .none, .challenge, .otherSignature, .wrongDate, .tokenWithoutRenewal, .tokenOverBudget: nil
         case .token(isRenewable: false): .first(isRenewable: false)
         case .token(isRenewable: true), .tokenNotSentAgain: wasReplayed ? .ofReplay : .first(isRenewable: true)
         }

@@ -55,8 +55,11 @@ struct AWSErrorResponse: Hashable, Sendable {
         let error = AWSErrorResponse(response)
         if let code = error.code {
             if rejectedKeys.contains(code) { return .keysRejected }
-            let isTime = wrongTimes.contains(code) || wrongSignatures.contains(code) && error.isAboutTime
-            return isTime ? .wrongTime(least: namedDifference) : nil
+            if wrongTimes.contains(code) || wrongSignatures.contains(code) && error.isAboutTime {
+                return .wrongTime(least: namedDifference)
+            }
+            // The secret access key is wrong, or was read before the other one was replaced. Keys that a service has made fit together.
+            return wrongSignatures.contains(code) && !isTemporary ? .keysRejected : nil
         }
         guard isToHead else { return nil }
         switch response.status {

@@ -120,7 +120,8 @@ enum ApprovalText {
         let facts = [
             ("request", "\(request.method) \(request.url)"), ("client", request.client ?? "no name"),
             ("route", request.route), ("calls", request.calls?.joined(separator: ", ") ?? ""),
-            ("type", request.contentType ?? ""), ("sha-256", "\(request.bodySha256) (\(request.bodyBytes) bytes)"),
+            ("fields", request.fields?.joined(separator: ", ") ?? ""),
+            ("sha-256", "\(request.bodySha256) (\(request.bodyBytes) bytes)"),
         ]
         let lines = facts.filter { !$0.1.isEmpty }.map { fact in
             "\(fact.0.padding(to: 9))\(fact.1.singleLine(limit: HeldRequestStatus.longestLine))\n"

@@ -26,6 +26,15 @@ struct EndpointRuleTests {
         #expect(found[2].text.contains("no request was sent"))
     }
 
+    @Test(arguments: [(Origin.Scheme.http, true), (.https, false)])
+    func aProxyAnswersForAnUpstreamWithoutTLS(_ scheme: Origin.Scheme, _ isOnlyTheProxy: Bool) throws {
+        let origin = Origin(scheme: scheme, host: "api.example.com", port: 80)
+        let endpoint = DoctorEndpoint(.upstream, origin, users: ["box"], through: "http://p.example:3128")
+        let found = EndpointRule.findings(of: endpoint, .connected(.milliseconds(3), certificateEnd: nil), at: now)
+        let text = try #require(found.first { $0.group == .upstreams }).text
+        #expect(text.contains("not seen, because it is behind the proxy http://p.example:3128") == isOnlyTheProxy)
+    }
+
     @Test func aCertificateThatEndsSoonIsAWarning() {
         let soon = findings(.connected(.zero, certificateEnd: now + .seconds(13 * 86_400)))
         #expect(soon.first { $0.group == .tls }?.level == .warning)

@@ -82,6 +82,7 @@ struct RetryPolicyTests {
         (.challenge(isAnswered: true), false, true, .pass(.none)),
         (.challenge(isAnswered: false), true, false, .pass(.none)),
         (.challenge(isAnswered: false), false, true, .pass(.none)),
+        (.wrongDate(seconds: 3600), true, false, .pass(.wrongDate(seconds: 3600))),
         (.otherSignature, true, false, .sendAgain),
         (.otherSignature, true, true, .sendAgain),
         (.otherSignature, false, false, .pass(.challengedNotHeld)),
@@ -117,6 +118,7 @@ struct RetryPolicyTests {
         (.rejected, true, nil),
         (.rejectedNotHeld, true, "generation=7; retried=0; reason=\"request body not held\""),
         (.rejectedNotSafe, true, "generation=7; retried=0; reason=\"only GET and HEAD are sent again\""),
+        (.wrongDate(seconds: 3600), false, nil),
         (.challengedNotHeld, false, "retried=0; reason=\"request body not held\""),
         (.notRenewed, false, "generation=7; retried=0; reason=\"rejection does not count\""),
         (

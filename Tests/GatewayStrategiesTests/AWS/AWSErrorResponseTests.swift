@@ -101,6 +101,7 @@ struct AWSErrorResponseTests {
     ])
     func aSignatureThatIsWrongInAnotherWay(_ body: String) {
         #expect(verdict(403, body) == nil)
+        #expect(verdict(403, body, isTemporary: false) == .keysRejected)
     }
 
     // MARK: HEAD
