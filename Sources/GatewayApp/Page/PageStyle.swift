@@ -176,6 +176,7 @@ enum PageStyle {
         #events time, #events .request { font: .8125rem/1.4 ui-monospace, "DejaVu Sans Mono", monospace; }
         #events time { color: var(--soft); }
         #events span, #events strong { overflow-wrap: anywhere; }
+        #events .request a { display: block; max-width: 9rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
         #events li.fresh { animation: fresh 1.5s ease-out; }
         @keyframes fresh { from { background: var(--area); } }
         @media (prefers-reduced-motion: reduce) { #events li.fresh { animation: none; } }
