@@ -300,7 +300,7 @@ def test_the_certificate_of_the_database_is_verified(make_gateway, origin, serve
         ({}, 'missing key "url"'),
         (
             {"url": "postgresql://db.example/tokens", "encryption_key": {"env": "PATH"}},
-            'tokens.encryption_key: needs "key" beside it',
+            'tokens.encryption_key: also needs "key", which names',
         ),
     ],
 )

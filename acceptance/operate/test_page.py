@@ -99,10 +99,17 @@ class TestWhatIsShown:
         browser.until("document.querySelector('#traffic').textContent.includes('All requests, last hour: 5 requests, 2 errors')", 30)
         choose = "(() => { const field = document.querySelector('#traffic select'); field.value = '%s';"
         choose += " field.dispatchEvent(new Event('change', { bubbles: true })); })()"
-        browser.run(choose % "route:closed")
-        browser.until("document.querySelector('#traffic').textContent.includes('Route closed, last hour: 1 request, 1 error')")
-        browser.run(choose % "client:ci")
-        browser.until("document.querySelector('#traffic').textContent.includes('Client ci, last hour: 1 request, 0 errors')")
+
+        def shows(value, text):
+            # A page that has just been loaded may not listen yet.
+            browser.run(choose % value)
+            return browser.run(f"document.querySelector('#traffic').textContent.includes('{text}')")
+
+        for value, text in (
+            ("route:closed", "Route closed, last hour: 1 request, 1 error"),
+            ("client:ci", "Client ci, last hour: 1 request, 0 errors"),
+        ):
+            wait_until(lambda value=value, text=text: shows(value, text), 30, text, pause=1)
         assert browser.run("location.search") == "?traffic=client%3Aci"
 
     def test_a_strip_for_each_credential(self, gateway, browser):
