@@ -27,7 +27,7 @@ struct AdminAuthorizer: Sendable {
         case contradictory
 
         var isPerson: Bool { if case .person = self { true } else { false } }
-        /// nil for whoever holds the admin token, too.
+        /// nil for the admin token, too.
         var userName: String? { if case .person(.user(let name, _)) = self { name } else { nil } }
     }
 

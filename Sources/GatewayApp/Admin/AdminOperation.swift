@@ -250,7 +250,7 @@ package protocol AdminInput: Sendable {
 
     /// Tells an operation that only some users may ask for which of them asks.
     ///
-    /// - Parameter name: nil for whoever holds the admin token.
+    /// - Parameter name: nil for the admin token.
     mutating func note(person name: String?)
 
     /// Tells an operation that gives each user of this machine a share which of them asks.

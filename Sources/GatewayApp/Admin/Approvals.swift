@@ -51,7 +51,7 @@ package struct HeldRequestStatus: Hashable, Sendable, Codable {
 
 /// Who decides about a request that is held; the body has nothing.
 package struct ApprovalOrder: AdminInput {
-    /// The user who has proved who that is; nil for whoever holds the admin token.
+    /// The authenticated user; nil for the admin token, which belongs to no user.
     private(set) var user: String?
 
     package var body: [UInt8]? { nil }

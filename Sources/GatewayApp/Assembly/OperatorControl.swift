@@ -259,7 +259,7 @@ package struct OperatorControl: OperationRunner {
 
     /// Lets a request that is held be sent, once. Recorded first.
     ///
-    /// - Parameter user: nil for whoever holds the admin token, which programs of the gateway's user can read.
+    /// - Parameter user: nil for the admin token, which programs of the gateway's user can read.
     package func approve(_ id: String, by user: String?) async -> Result<HeldRequestStatus, GatewayProblem> {
         guard let user, plan.admin.users.contains(where: { $0.proofs.name == user && $0.mayApprove }) else {
             let detail =

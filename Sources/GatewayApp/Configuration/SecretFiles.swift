@@ -54,7 +54,7 @@ package struct SecretFiles: Sendable {
         reader = FileStatus.owner(of: stateDirectory) ?? FileStatus.owner(of: folder)
     }
 
-    /// - Parameter isSealed: Encrypts it, as far as the installation key is in the state directory: nobody has to read the file.
+    /// - Parameter isSealed: Encrypts it if the installation key is in the state directory; people do not need to read this file.
     /// - Returns: The path as the configuration names it.
     /// - Throws: When there is a file of this name already, or the gateway could not read it.
     package mutating func add(

@@ -51,7 +51,7 @@ package struct TokenEvent: Hashable, Sendable {
         case requestDenied = "request_denied"
         /// One that was approved is sent: its approval is used.
         case requestReleased = "request_released"
-        /// Nobody has approved it in time.
+        /// It was not approved in time.
         case requestExpired = "request_expired"
         /// It ended for another reason before it was sent.
         case requestDropped = "request_dropped"

@@ -323,7 +323,7 @@ package struct ConnectAnswer: Sendable {
         return nil
     }
 
-    /// Of the head that begins at ``start``.
+    /// The status of the head that begins at ``start``.
     private var status: Int? {
         let end = bytes[start...].firstIndex { $0 == 0x0A || $0 == 0x0D } ?? bytes.endIndex
         return ResponseHeadDecoder.status(bytes.span, start..<end)

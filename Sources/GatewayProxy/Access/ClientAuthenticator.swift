@@ -215,7 +215,7 @@ package struct ClientAuthenticator: Sendable {
 
     /// Looks for the token of a program in what goes upstream as it is, such as cookies and the path.
     ///
-    /// This is for programs that send their key to a place where nobody expects it. One that wants to hand its token on can always
+    /// This is for programs that send their key in an unexpected place. One that wants to hand its token on can always
     /// encode it, and content is not looked at.
     ///
     /// - Parameters:

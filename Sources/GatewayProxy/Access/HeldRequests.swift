@@ -17,7 +17,7 @@ package struct HeldRequest: Hashable, Sendable {
         package var client: String?
         package var route: String
         package var method: String
-        /// Of the upstream, without what the gateway adds.
+        /// The URL at the upstream, without what the gateway adds.
         package var url: String
         /// SHA-256 of the body.
         package var digest: [UInt8]
@@ -219,7 +219,7 @@ struct HeldRequests: Sendable {
 
     private static func bytes(of entries: [Entry]) -> Int { entries.reduce(0) { $0 + $1.request.bytes } }
 
-    /// Those about which nobody has decided yet, oldest first.
+    /// The requests that still wait for a decision, oldest first.
     func waiting(at now: MonotonicTime) -> [HeldRequest] {
         entries.filter { $0.state == .waiting && now < $0.request.deadline }.map(\.request)
     }
@@ -239,7 +239,7 @@ struct HeldRequests: Sendable {
     /// A request is about to be sent, and its approval is used up.
     ///
     /// - Parameter subject: What would be sent.
-    /// - Returns: Who has approved exactly this; nil if nobody has, or too late.
+    /// - Returns: The operator who approved exactly this request; nil if it was not approved in time.
     mutating func release(_ id: String, _ subject: HeldRequest.Subject, at now: MonotonicTime) -> String? {
         guard !isClosed, let index = entries.firstIndex(where: { $0.request.id == id }),
             case .approved(let operatorName) = entries[index].state, entries[index].request.subject == subject,

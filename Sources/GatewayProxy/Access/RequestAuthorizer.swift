@@ -689,8 +689,7 @@ extension RequestAuthorizer {
         return gates[match.route].rulesForApproval(match, head, bytes)
     }
 
-    /// What a signer needs before the request can be sent. A request that reads another path than its own is refused unless the
-    /// client may get that, too.
+    /// How a signer signs the request. A request that also reads another path is refused unless the client may get that path.
     func signingPlan(
         for request: SignableRequest,
         by signer: any RequestSigner,

@@ -206,7 +206,7 @@ final class RouteGate: Sendable {
         return rules
     }
 
-    /// Of several rules that take a request the strictest counts, so that a wider one lifts none.
+    /// If several rules match a request, the strictest applies, so a wider rule cannot lift an approval.
     private func approval(
         of method: String,
         _ bytes: borrowing Span<UInt8>,
@@ -221,7 +221,7 @@ final class RouteGate: Sendable {
         return scope
     }
 
-    /// Why nobody can approve the request, whatever its body is.
+    /// Why the request cannot be approved, whatever its body is.
     private func refusalOfUnseen(
         _ match: RouteTable.Match,
         _ head: borrowing RequestHead,

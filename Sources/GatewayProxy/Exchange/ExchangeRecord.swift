@@ -277,7 +277,7 @@ extension AuthzOutcome.Outcome {
 /// A class, so that a request does not copy a box to reach it.
 package protocol ExchangeObserver: AnyObject, Sendable {
     func finished(_ record: borrowing ExchangeRecord)
-    /// Of a request that waits for an approval.
+    /// A request that waits for an approval was held, or its wait ended.
     func held(_ request: HeldRequest, _ event: HeldRequest.Event)
 }
 

@@ -43,7 +43,7 @@ struct ApproveCommand: AsyncParsableCommand {
     func run() async throws(CommandFailure) {
         var client = try gateway.gateway().client
         if client.lacksToken {
-            // Nobody types a token for a gateway that does not run.
+            // Asking for a token makes no sense if the gateway is not running.
             try await client.requireLife()
             client = client.typing(try Self.askToken("Your token as an operator (not shown): "))
         }
