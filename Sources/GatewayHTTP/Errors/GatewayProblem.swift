@@ -4,27 +4,77 @@
 ///
 /// Files that need one particular problem extend it with that; `HopError` is long and has a file of its own.
 package struct GatewayProblem: Error, Hashable, Sendable {
-    package let kind: ProblemKind
+    package var kind: ProblemKind { facts.kind }
     /// One sentence that says what happened and, where it helps, what to do.
-    package var detail: String
+    package var detail: String {
+        get { facts.detail }
+        set { facts.detail = newValue }
+    }
     /// What the authority or the upstream answered, when it did.
-    package var cause: Cause?
-    package var retryAfter: Duration?
+    package var cause: Cause? {
+        get { facts.cause }
+        set { facts.cause = newValue }
+    }
+    package var retryAfter: Duration? {
+        get { facts.retryAfter }
+        set { facts.retryAfter = newValue }
+    }
     /// A command for the person who runs the gateway, for example `authgateway login campus`.
-    package var command: String?
-
+    package var command: String? {
+        get { facts.command }
+        set { facts.command = newValue }
+    }
     /// An operation of an operator has failed, and taken the token away all the same: other gateways have that to follow.
-    package var hasTakenAway = false
-
+    package var hasTakenAway: Bool {
+        get { facts.hasTakenAway }
+        set { facts.hasTakenAway = newValue }
+    }
     /// What happened on the way, where the kind leaves several possibilities.
-    package var hopError: HopError?
+    package var hopError: HopError? {
+        get { facts.hopError }
+        set { facts.hopError = newValue }
+    }
     /// Who failed, as `Proxy-Status` names it, where that is not the route's upstream: the token endpoint.
-    package var nextHop: String?
-
+    package var nextHop: String? {
+        get { facts.nextHop }
+        set { facts.nextHop = newValue }
+    }
     /// The response to a JSON-RPC call; nil for `application/problem+json`. It contains no names from the configuration.
-    package var rpc: RPCRefusal?
+    package var rpc: RPCRefusal? {
+        get { facts.rpc }
+        set { facts.rpc = newValue }
+    }
     /// The answer to a client whose login is captured; nil for everything else. It has no names from the configuration.
-    package var oauth: OAuthAnswer?
+    package var oauth: OAuthAnswer? {
+        get { facts.oauth }
+        set { facts.oauth = newValue }
+    }
+
+    private struct Facts: Hashable, Sendable {
+        let kind: ProblemKind
+        var detail: String
+        var cause: Cause?
+        var retryAfter: Duration?
+        var command: String?
+        var hasTakenAway = false
+        var hopError: HopError?
+        var nextHop: String?
+        var rpc: RPCRefusal?
+        var oauth: OAuthAnswer?
+    }
+
+    /// Every request asks a dozen rules for a problem and gets none. With the facts behind a pointer, that answer is one word.
+    private indirect enum Box: Hashable, Sendable { case facts(Facts) }
+
+    private var box: Box
+    private var facts: Facts {
+        get {
+            switch box {
+            case .facts(let facts): facts
+            }
+        }
+        set { box = .facts(newValue) }
+    }
 
     /// The same problem, answered in JSON-RPC.
     ///
@@ -79,13 +129,17 @@ package struct GatewayProblem: Error, Hashable, Sendable {
         hopError: HopError? = nil,
         nextHop: String? = nil
     ) {
-        self.kind = kind
-        self.detail = detail
-        self.cause = cause
-        self.retryAfter = retryAfter
-        self.command = command
-        self.hopError = hopError
-        self.nextHop = nextHop
+        box = .facts(
+            Facts(
+                kind: kind,
+                detail: detail,
+                cause: cause,
+                retryAfter: retryAfter,
+                command: command,
+                hopError: hopError,
+                nextHop: nextHop
+            )
+        )
     }
 }
 

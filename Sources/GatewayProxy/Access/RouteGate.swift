@@ -142,7 +142,7 @@ final class RouteGate: Sendable {
             return GatewayProblem(.routeForbidden, detail)
         }
         // The gateway answers in the place of the authority.
-        if capturePoint(path, bytes) != nil { return nil }
+        for point in capturePoints where point.endpoint.isMeant(by: path, in: bytes) { return nil }
         // Only the gateway calls the authority, unless a rule names the path.
         for endpoint in endpoints where endpoint.isMeant(by: path, in: bytes) {
             guard rule(for: path, head, bytes, onlyExactly: true) == nil else { return nil }
@@ -260,15 +260,16 @@ final class RouteGate: Sendable {
         onlyExactly: Bool = false
     ) -> Int? {
         let usual = head.usualMethod(bytes)
-        // By index: a rule is looked at where it is, and not copied.
-        for number in allow.indices {
+        // Through a span: a rule is looked at where it is, and not copied.
+        let rules = allow.span
+        for number in rules.indices {
             if let usual {
                 guard usualMethods[number] & usual.rawValue != 0 else { continue }
             } else {
-                guard allow[number].takes(bytes.string(head.method)) else { continue }
+                guard rules[number].takes(bytes.string(head.method)) else { continue }
             }
-            if onlyExactly, !allow[number].path.isExact { continue }
-            if allow[number].takes(bytes, path) { return number }
+            if onlyExactly, !rules[number].path.isExact { continue }
+            if rules[number].takes(bytes, path) { return number }
         }
         return nil
     }

@@ -225,7 +225,7 @@ extension ClientStream {
             id,
             request.decoder.head,
             bytes.readableBytesUInt8Span,
-            admitted: admitted,
+            admitted: consume admitted,
             by: route,
             client: self,
             configuration: configuration,

@@ -307,7 +307,7 @@ final class ExchangeDriver {
             end(with: .requestInvalid, problem)
         } else if let problem = limitReached(at: now) {
             end(with: .requestInvalid, problem)
-        } else if let point = capturePoint {
+        } else if route.capturesLogins, let point = capturePoint {
             beginCaptured(at: point)
         } else {
             authorize(at: now)
