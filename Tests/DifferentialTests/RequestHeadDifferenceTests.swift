@@ -4,7 +4,7 @@ import Testing
 /// The head decoder beside llhttp, over generated heads: where the two differ, ours is the stricter.
 ///
 /// `AUTHGATEWAY_HEADS` sets how many (20,000 unless told), `AUTHGATEWAY_SEED` which ones (see `SplitMix`).
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(60)))
 struct RequestHeadDifferenceTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let count = environment["AUTHGATEWAY_HEADS"].flatMap { Int($0) } ?? 20_000

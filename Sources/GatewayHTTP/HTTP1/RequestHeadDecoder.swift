@@ -202,7 +202,7 @@ package struct RequestHeadDecoder: ~Copyable, Sendable {
                 if bytes[end] == 0x40 { return .invalidTarget }
                 end += 1
             }
-            guard end > authorityStart else { return .invalidTarget }
+            guard end > authorityStart, bytes.isAuthority(authorityStart..<end) else { return .invalidTarget }
             head.form = .absolute
             head.targetAuthority = authorityStart..<end
             pathStart = end
@@ -526,7 +526,6 @@ extension RequestHeadDecoder {
         case .origin, .asterisk: return nil
         case .absolute:
             // The target names the server, even if Host differs (RFC 9112 section 3.2.2). urllib3, and so boto3, puts the proxy there.
-            guard bytes.isAuthority(head.targetAuthority) else { return .invalidTarget }
             head.host = head.targetAuthority
             return nil
         case .authority: return isTargetOfConnect(bytes) ? nil : .hostMismatch

@@ -25,11 +25,12 @@ package struct AuthChallenge: Hashable, Sendable {
     /// A challenge may name `resource_metadata` as well. It is not used here: a client that follows it has to compare `resource` with
     /// what it asked for (RFC 9728 section 3.3), which happens when an MCP server is added, not while requests are answered.
     package static func missingScopes(in head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> [String]? {
-        let challenge = all(in: head, bytes).first {
-            $0.scheme == "bearer" && $0.parameters["error"] == "insufficient_scope"
-        }
+        let challenge = all(in: head, bytes).first { $0.scheme == "bearer" && $0.isForScope }
         return challenge?.parameters["scope"].flatMap(ScopeToken.list)
     }
+
+    /// The token lacks a scope (RFC 6750 section 3.1).
+    package var isForScope: Bool { parameters["error"] == "insufficient_scope" }
 
     /// The challenges of one field value, up to what cannot be read.
     ///

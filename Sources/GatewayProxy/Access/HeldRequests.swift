@@ -154,11 +154,11 @@ struct HeldRequests: Sendable {
     }
 
     enum Refusal: Hashable, Sendable {
-        /// The client has as many as it may have, or as many bytes.
+        /// The client's limit of requests or bytes is reached.
         case client
-        /// It has had as many within a minute as it may have.
+        /// The client's limit per minute is reached.
         case pace
-        /// All clients together have.
+        /// The limit for all clients is reached.
         case all
         case stopping
     }
@@ -202,12 +202,13 @@ struct HeldRequests: Sendable {
         guard entries.count < bounds.requests, Self.bytes(of: entries) + request.bytes <= bounds.bytes else {
             return .all
         }
-        guard keepsPace(request) else { return .pace }
+        guard countStart(of: request) else { return .pace }
         entries.append(Entry(request: request))
         return nil
     }
 
-    private mutating func keepsPace(_ request: HeldRequest) -> Bool {
+    /// - Returns: false if the client has begun too many within a minute.
+    private mutating func countStart(of request: HeldRequest) -> Bool {
         let (client, now) = (request.subject.client, request.heldAt)
         paces = paces.filter { !$0.value.isOver(at: now) }
         var pace = paces[client] ?? Pace(start: now)
@@ -251,7 +252,7 @@ struct HeldRequests: Sendable {
 
     /// A request ends before it was sent.
     ///
-    /// - Returns: It, unless an operator has denied it, or it does not wait.
+    /// - Returns: The request whose end must be recorded; nil if it was denied, which is recorded already, or is not held.
     mutating func leave(_ id: String) -> HeldRequest? {
         guard let index = entries.firstIndex(where: { $0.request.id == id }) else { return nil }
         let entry = entries.remove(at: index)
@@ -332,6 +333,12 @@ enum ApprovalFailure: Hashable, Sendable {
     case hasDestination
     case hasUpgrade
     case unreadable(RPCFault)
+
+    /// - Parameter byteCount: Of the trailer section; an empty one is only the final CRLF.
+    init?(ofTrailers byteCount: Int) {
+        guard byteCount > 2 else { return nil }
+        self = .hasTrailers
+    }
 
     var problem: GatewayProblem {
         switch self {

@@ -634,59 +634,14 @@ extension RequestAuthorizer {
         return GatewayProblem(.routeForbidden, "The route \(gate.name) does not allow this method and Destination.")
     }
 
-    /// The rule that has to see the body of an admitted request before it is sent; nil if none has to.
-    ///
-    /// - Parameter isFiltered: The rule has a say in the response, whether or not it has to see the body.
-    func ruleForBody(
-        of head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>,
-        _ match: RouteTable.Match,
-        isFiltered: Bool
-    ) -> ToolRule? {
-        guard isFiltered || ToolRule.mayCall(head, bytes), let rule = toolRule(of: head, bytes, match),
-            isFiltered || rule.source == .body
-        else { return nil }
-        return rule
-    }
-
-    /// The rule for the calls in an admitted request, and for what is shown of its response; nil if there is none.
-    func toolRule(
+    /// What the rules of its route say about an admitted request beyond its head; nil if they say nothing.
+    func bodyRules(
         of head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match
-    ) -> ToolRule? {
+    ) -> BodyRules? {
         if case .unrouted = match { return nil }
-        return gates[match.route].toolRule(match, head, bytes)
-    }
-
-    /// Where an admitted request is answered in the place of an authorization server; nil where it is forwarded.
-    func capturePoint(
-        of head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>,
-        _ match: RouteTable.Match
-    ) -> CapturePoint? {
-        if case .unrouted = match { return nil }
-        return gates[match.route].capturePoint(match, head, bytes)
-    }
-
-    /// What of an admitted request an operator has to approve before it is sent.
-    func approval(
-        of head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>,
-        _ match: RouteTable.Match
-    ) -> ApprovalScope {
-        if case .unrouted = match { return .nothing }
-        return gates[match.route].approval(match, head, bytes)
-    }
-
-    /// The rules that have calls in the body of an admitted request wait.
-    func rulesForApproval(
-        of head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>,
-        _ match: RouteTable.Match
-    ) -> [ToolRule] {
-        if case .unrouted = match { return [] }
-        return gates[match.route].rulesForApproval(match, head, bytes)
+        return gates[match.route].bodyRules(match, head, bytes)
     }
 
     /// How a signer signs the request. A request that also reads another path is refused unless the client may get that path.
@@ -706,7 +661,8 @@ extension RequestAuthorizer {
         return .failure(
             GatewayProblem(
                 .routeForbidden,
-                "The route \(gate.name) does not allow GET for what the request copies, or only with an approval."
+                "The route \(gate.name) does not let this client GET the object that the request copies, or requires an approval"
+                    + " for it."
             )
         )
     }
@@ -866,7 +822,7 @@ extension RequestAuthorizer {
         switch consume decision {
         case .admitted(let admitted):
             // The engine would forward it, and the client would get real tokens.
-            guard capturePoint(of: head, bytes, admitted.match) == nil else {
+            guard bodyRules(of: head, bytes, admitted.match)?.capturePoint == nil else {
                 let detail = "Logins at this authorization server are captured, which an engine cannot do."
                 return refuse(
                     GatewayProblem(.routeForbidden, detail),

@@ -127,7 +127,7 @@ final class RouteGate: Sendable {
                 }
                 trace?.add(.toolsChecked(byRule: number + 1, mayCall: ToolRule.mayCall(head, bytes)))
             }
-            if needsApproval, let problem = refusalOfUnseen(match, head, bytes) {
+            if needsApproval, let problem = refusalIfNotApprovable(match, head, bytes) {
                 trace?.add(.approvalImpossible)
                 return problem
             }
@@ -152,6 +152,29 @@ final class RouteGate: Sendable {
         return nil
     }
 
+    /// What the rules say about an admitted request beyond its head; nil on a route without such rules.
+    func bodyRules(
+        _ match: RouteTable.Match,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>
+    ) -> BodyRules? {
+        guard namesTools || needsApproval || !capturePoints.isEmpty else { return nil }
+        let path = head.forwardedPath(match, without: prefix)
+        var rule: ToolRule?
+        if namesTools, let number = self.rule(for: path, head, bytes),
+            let number = ruleWithTools(number, bytes, path)
+        {
+            rule = tools[number]
+        }
+        return BodyRules(
+            tools: rule,
+            capturePoint: capturePoint(path, bytes),
+            approval: approval(match, head, bytes),
+            approvedTools: approvedTools(for: path, head, bytes),
+            mayCall: ToolRule.mayCall(head, bytes)
+        )
+    }
+
     /// Where the request is answered in the place of an authorization server; nil where it is not.
     func capturePoint(
         _ match: RouteTable.Match,
@@ -167,22 +190,10 @@ final class RouteGate: Sendable {
         return nil
     }
 
-    /// The rule for the calls in an admitted request, and for what is shown of its response; nil if there is none.
-    func toolRule(
-        _ match: RouteTable.Match,
-        _ head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>
-    ) -> ToolRule? {
-        guard namesTools, let number = rule(for: head.forwardedPath(match, without: prefix), head, bytes),
-            let number = ruleWithTools(number, bytes, head.forwardedPath(match, without: prefix))
-        else { return nil }
-        return tools[number]
-    }
-
     // MARK: Approval
 
     /// What of an admitted request an operator has to approve.
-    func approval(
+    private func approval(
         _ match: RouteTable.Match,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
@@ -192,13 +203,14 @@ final class RouteGate: Sendable {
         return scope == .calls && !ToolRule.mayCall(head, bytes) ? .nothing : scope
     }
 
-    /// The rules with tools that have calls in the body of the request wait.
-    func rulesForApproval(
-        _ match: RouteTable.Match,
+    /// The tool rules whose calls need an approval.
+    private func approvedTools(
+        for path: Range<Int>,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>
     ) -> [ToolRule] {
-        let (method, path) = (head.methodName(bytes), head.forwardedPath(match, without: prefix))
+        guard needsApproval else { return [] }
+        let method = head.methodName(bytes)
         var rules: [ToolRule] = []
         for number in allow.indices where allow[number].needsApproval && allow[number].takes(method) {
             if let tools = allow[number].tools, allow[number].takes(bytes, path) { rules.append(tools) }
@@ -222,7 +234,7 @@ final class RouteGate: Sendable {
     }
 
     /// Why the request cannot be approved, whatever its body is.
-    private func refusalOfUnseen(
+    private func refusalIfNotApprovable(
         _ match: RouteTable.Match,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>

@@ -40,13 +40,13 @@ final class ToolListFilter {
     private var held: [UInt8] = []
     /// Where the last line of the event begins.
     private var lineStart = 0
-    /// Where the carriage return went that came last: a line feed behind it belongs to the same end of a line.
+    /// Where the last byte went if it was a CR: an LF after it belongs to the same line ending.
     private var returned: Place?
     private var isFirstEvent = true
     /// All of the response has come, or no more of it is shown.
     private(set) var isOver = false
-    /// What was counted of ``heldBytes``.
-    var counted = 0
+    /// What of ``heldBytes`` is charged to the client.
+    private var charged = 0
 
     private enum Place {
         case held
@@ -58,6 +58,22 @@ final class ToolListFilter {
     }
 
     var heldBytes: Int { held.count }
+
+    /// Charges the client for what is held back.
+    ///
+    /// - Parameter change: Gets the difference in bytes; false if the client may not hold so much.
+    func charge(_ change: (Int) -> Bool) -> Bool {
+        let growth = heldBytes - charged
+        guard growth == 0 || change(growth) else { return false }
+        charged += growth
+        return true
+    }
+
+    func release(_ change: (Int) -> Void) {
+        guard charged > 0 else { return }
+        change(-charged)
+        charged = 0
+    }
 
     // MARK: Head
 

@@ -1,6 +1,6 @@
 import GatewayHTTP
 
-/// The calls that a rule of `allow` takes at an MCP server (`tools`).
+/// Which calls to an MCP server a rule of `allow` permits (`tools`).
 ///
 /// A request with a body, and any POST, is a message or a batch of them, and passes if all of them do. Handshakes, lists, notifications
 /// and responses pass; other methods do if the rule names them. GET and DELETE, which carry no message, pass.
@@ -30,7 +30,7 @@ package struct ToolRule: Hashable, Sendable {
     }
 
     package var tools: [NamePattern]
-    /// Methods that pass beside those of ``usualMethods``.
+    /// Methods that pass besides those of ``usualMethods``.
     package var methods: [NamePattern] = []
     package var source = Source.body
 
@@ -60,9 +60,9 @@ package struct ToolRule: Hashable, Sendable {
         }
     }
 
-    /// Whether every call that `old` takes is taken by this rule, too.
+    /// Whether this rule allows every call that `old` allows.
     ///
-    /// - Parameter old: nil takes every call.
+    /// - Parameter old: nil allows every call.
     func takesAll(of old: ToolRule?) -> Bool {
         guard let old else { return false }
         return Set(old.tools).isSubset(of: tools) && Set(old.methods).isSubset(of: methods)
@@ -75,16 +75,18 @@ package struct ToolRule: Hashable, Sendable {
     ]
     private static let notifications = "notifications/"
 
-    /// Whether a method passes that no rule names.
-    static func isUsual(_ method: [UInt8]) -> Bool {
-        method.starts(with: notifications.utf8) || usualMethods.contains { method.elementsEqual($0.utf8) }
+    /// Whether a message passes that no rule names. With an id, it is a request and not a notification (JSON-RPC 2.0 section 4.1).
+    static func isUsual(_ message: RPCMessage) -> Bool {
+        guard let method = message.method else { return true }
+        if method.starts(with: notifications.utf8) { return message.id == nil }
+        return usualMethods.contains { method.elementsEqual($0.utf8) }
     }
 
     private static let call = "tools/call"
 
     /// Whether the rule itself names what the message calls.
     func names(_ message: RPCMessage) -> Bool {
-        guard let method = message.method, !Self.isUsual(method) else { return false }
+        guard let method = message.method, !Self.isUsual(message) else { return false }
         guard method.elementsEqual(Self.call.utf8) else { return methods.contains { $0.matches(method) } }
         return message.name.map { name in tools.contains { $0.matches(name) } } ?? false
     }
@@ -283,7 +285,7 @@ package struct ToolRule: Hashable, Sendable {
     private func failure(of message: RPCMessage, route: String) -> Failure? {
         guard let method = message.method else { return nil }
         guard method.elementsEqual(Self.call.utf8) else {
-            let passes = Self.isUsual(method) || methods.contains { $0.matches(method) }
+            let passes = Self.isUsual(message) || methods.contains { $0.matches(method) }
             return passes ? nil : Self.failure("the method", method, "mcp_methods", RPCRefusal.methodNotFound, route)
         }
         guard let name = message.name else {
@@ -312,6 +314,18 @@ package struct ToolRule: Hashable, Sendable {
             message:
                 "The gateway does not allow \(shown). Trying again does not help: its operator would have to allow it."
         )
+    }
+
+    /// What keeps the calls in a body from being read is said as JSON-RPC, too. The id is not known.
+    ///
+    /// - Parameter contentHasBegun: Some of the body has come.
+    static func inRPC(_ problem: GatewayProblem, contentHasBegun: Bool) -> GatewayProblem {
+        guard problem.rpc == nil else { return problem }
+        return switch problem.kind {
+        case .contentTooLarge, .requestRefused, .requestTimeout: problem.inRPC(code: RPCRefusal.invalidRequest)
+        case .clientLimitReached where contentHasBegun: problem.inRPC(code: RPCRefusal.invalidRequest)
+        default: problem
+        }
     }
 
     /// A request that cannot be judged.

@@ -12,8 +12,9 @@ import GatewayTokens
 ///          └── replaying ◀───────────────┴── rejected ───┘
 ///                                        └── 101 ──▶ tunnelling ──▶ done
 ///
-/// A request is collected if its signature covers the whole body, if a rule has to read the calls in it, or if an operator has to
-/// approve it. What has to be approved is then held, before there is a connection.
+/// A request is collected if its signature covers the whole body, if a rule has to read the calls in it, if an operator has to approve
+/// it, or if it is a login that the gateway captures. What has to be approved is then held, before there is a connection. A login never
+/// gets one: connecting ──▶ answering ──▶ done.
 ///
 /// The driver reports an event, and carries out the step that is returned before it reports the next one. Once an exchange is done,
 /// it answers every event with ``ExchangeStep/nothing``.
@@ -21,10 +22,12 @@ package struct Exchange: ~Copyable, Sendable {
     package enum Phase: Hashable, Sendable {
         /// Waiting for a credential.
         case authorizing
-        /// The body is kept until it is complete, because the credential signs all of it, or a rule reads the calls in it.
+        /// The body is kept until it is complete.
         case collecting
         /// The request is complete, and waits for an operator's approval.
         case holding
+        /// A login is complete, and the gateway answers it in the place of the authorization server.
+        case answering
         /// Waiting for a connection to the upstream.
         case connecting
         /// The upstream has the head; the body follows.
@@ -42,6 +45,7 @@ package struct Exchange: ~Copyable, Sendable {
         case none
         case credential
         case approval
+        case login
         case bodyIdle
         /// Until the response begins.
         case response
@@ -89,6 +93,7 @@ package struct Exchange: ~Copyable, Sendable {
         case .authorizing, .replaying: awaitsCredential ? .credential : .none
         case .collecting: .bodyIdle
         case .holding: .approval
+        case .answering: .login
         case .forwarding: awaitsContinue ? .response : .bodyIdle
         case .responding: responseHasBegun ? .responsePause : .response
         case .tunnelling: .responsePause
@@ -106,6 +111,8 @@ package struct Exchange: ~Copyable, Sendable {
         case .bodyAwaited: bodyAwaited()
         case .approvalAwaited: approvalAwaited()
         case .approved: approved()
+        case .loginAwaited: loginAwaited()
+        case .loginAnswered: phase == .answering ? end(with: .reported) : .nothing
         case .credentialAwaited: credentialAwaited()
         case .credentialUnavailable(let kind): credentialUnavailable(kind)
         case .withdrawn: withdrawn()
@@ -171,6 +178,11 @@ package struct Exchange: ~Copyable, Sendable {
         return .connect(isFresh: false)
     }
 
+    private mutating func loginAwaited() -> ExchangeStep {
+        if phase == .connecting, requestIsComplete, timesSent == 0 { phase = .answering }
+        return .nothing
+    }
+
     private mutating func credentialAwaited() -> ExchangeStep {
         if phase == .authorizing || phase == .replaying { awaitsCredential = true }
         return .nothing
@@ -191,8 +203,8 @@ package struct Exchange: ~Copyable, Sendable {
 
     private mutating func withdrawn() -> ExchangeStep {
         switch phase {
-        // The source decides which credential is used next.
-        case .authorizing, .replaying, .done: return .nothing
+        // The source decides which credential is used next, and a login goes with none.
+        case .authorizing, .replaying, .answering, .done: return .nothing
         case .collecting, .connecting:
             // The unsent bytes of an earlier attempt begin with the old credential.
             guard !contentHasBegun || isHolding else { return end(with: .withdrawn) }
@@ -212,7 +224,8 @@ package struct Exchange: ~Copyable, Sendable {
                 return .beginAgain
             }
             return takesRight || !isAdmitted ? end(with: .excluded) : .nothing
-        case .holding, .replaying: return takesRight || !isAdmitted ? end(with: .excluded) : .nothing
+        case .holding, .answering, .replaying:
+            return takesRight || !isAdmitted ? end(with: .excluded) : .nothing
         case .forwarding, .responding, .tunnelling, .done:
             if !isAdmitted { attempt.isLast = true }
             return takesRight ? end(with: .excluded) : .nothing
@@ -352,6 +365,7 @@ package struct Exchange: ~Copyable, Sendable {
         )
         assert(phase != .collecting || isHolding, "A body is collected and not kept.")
         assert(phase != .holding || requestIsComplete, "An operator is asked about a part of a request.")
+        assert(phase != .answering || requestIsComplete, "A login is answered that is not complete.")
         assert(phase != .responding || requestIsComplete, "An incomplete request is treated as complete.")
         assert(request.hasContent || requestIsComplete && !contentHasBegun, "A request without a body has one.")
         assert(
@@ -386,6 +400,9 @@ package enum ExchangeEvent: Hashable, Sendable {
     /// The request is complete, and an operator has to approve it.
     case approvalAwaited
     case approved
+    /// The request is a complete login, and is being answered.
+    case loginAwaited
+    case loginAnswered
     /// No credential is available yet; the source has been asked for one.
     case credentialAwaited
     /// No credential can be obtained, or not in time.

@@ -53,14 +53,11 @@ final class ExchangeDriver {
     private var deadlineUse = DeadlineUse.transfer
     /// A reload has ended the exchange, so its credential must not reach an upstream any more.
     private var isExcluded = false
-    /// An operator has approved the request, which counts for this exchange alone.
-    private(set) var isApproved = false
-    /// Set while the request waits for an operator.
-    private var pending: PendingApproval?
+    /// nil for almost every request.
+    private(set) var bodyRules: BodyRules?
+    private var approval = Approval.none
     /// The upstream speaks HTTP/2, and this request goes to it in HTTP/1.1.
     private var goesByHTTP1 = false
-    /// A client's login is being answered (``CaptureControl``). Nothing goes to an upstream.
-    private var answersLogin = false
     /// When the exchange began, by the event loop's clock.
     private let begunAt: NIODeadline
 
@@ -113,6 +110,14 @@ final class ExchangeDriver {
     private enum UpstreamEnd {
         case lost(ConnectionLoss)
         case complete
+    }
+
+    /// Where the request stands with the operator who has to approve it.
+    private enum Approval {
+        case none
+        case awaited(PendingApproval)
+        /// It counts for this exchange alone.
+        case given
     }
 
     /// A class: few requests have one, and a reference is small.
@@ -226,7 +231,7 @@ final class ExchangeDriver {
         switch rules.phase {
         case .forwarding, .tunnelling: upstream?.isWritable ?? false ? .content : .nothing
         case .collecting: .content
-        case .holding, .responding: .complete
+        case .answering, .holding, .responding: .complete
         case .authorizing, .connecting, .replaying, .done: .nothing
         }
     }
@@ -262,7 +267,7 @@ final class ExchangeDriver {
     var namesKeptFromUpstream: [[UInt8]] {
         let forwarded = compiled.forwarded == .pass ? [] : ForwardedPolicy.names.map { Array($0.utf8) }
         let overrides = compiled.plan.allow.isEmpty && compiled.plan.endpoints.isEmpty ? [] : MethodOverride.fieldNames
-        let calls = route.namesTools ? [ToolRule.methodField, ToolRule.nameField] : []
+        let calls = compiled.plan.namesTools ? [ToolRule.methodField, ToolRule.nameField] : []
         return route.requestFields.ownedNames + forwarded + overrides + calls
     }
 
@@ -301,18 +306,28 @@ final class ExchangeDriver {
 
     func begin(at now: MonotonicTime) {
         enter()
+        if route.hasBodyRules { findBodyRules() }
         if case .length(let length) = request.decoder.head.framing,
             let problem = configuration.limits.refusal(ofContent: length)
         {
             end(with: .requestInvalid, problem)
         } else if let problem = limitReached(at: now) {
             end(with: .requestInvalid, problem)
-        } else if route.capturesLogins, let point = capturePoint {
+        } else if let point = bodyRules?.capturePoint {
             beginCaptured(at: point)
         } else {
             authorize(at: now)
         }
         leave()
+    }
+
+    private func findBodyRules() {
+        let bytes = request.bytes
+        bodyRules = shared.authorizer.bodyRules(
+            of: request.decoder.head,
+            bytes.readableBytesUInt8Span,
+            admitted.match
+        )
     }
 
     private func limitReached(at now: MonotonicTime) -> GatewayProblem? {
@@ -367,7 +382,6 @@ final class ExchangeDriver {
     private func credentialTimedOut() {
         wait.cancel(at: source)
         stopWaiting()
-        guard !answersLogin else { return end(with: .connectionFailed, CapturePoint.timedOut) }
         credentialUnavailable(CredentialWait.timedOut(under: configuration.limits))
     }
 
@@ -382,13 +396,6 @@ final class ExchangeDriver {
     }
 
     // MARK: Captured login
-
-    /// Where the request is answered in the place of an authorization server; nil where it is forwarded.
-    private var capturePoint: CapturePoint? {
-        guard route.capturesLogins else { return nil }
-        let bytes = request.bytes
-        return shared.authorizer.capturePoint(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
-    }
 
     /// Collects the body. No credential is asked for: the login is what brings one.
     private func beginCaptured(at point: CapturePoint) {
@@ -412,8 +419,8 @@ final class ExchangeDriver {
         if let problem = wait.begin(on: route.state, for: record.client, under: shared) {
             return end(with: .connectionFailed, problem)
         }
-        answersLogin = true
-        setDeadline(TimeAmount(CapturePoint.patience))
+        _ = rules.handle(.loginAwaited)
+        followDeadline()
         let (head, body) = (request.bytes, content.held ?? ByteBuffer())
         let authorization = request.decoder.head.first(.authorization)
         let message = CapturedMessage(
@@ -441,9 +448,13 @@ final class ExchangeDriver {
     private func respond(captured answer: OAuthAnswer) {
         let problem = GatewayProblem(answer)
         guard answer.failure == nil else { return end(with: .requestInvalid, problem) }
-        // The exchange is over without a failure, which no other answer of the gateway's own is.
-        _ = rules.handle(.requestInvalid)
+        guard case .respond = rules.handle(.loginAnswered) else { return }
         respond(with: problem, isFailure: false)
+    }
+
+    private func loginTimedOut() {
+        stopWaiting()
+        end(with: .requestInvalid, CapturePoint.timedOut)
     }
 
     // MARK: Connection
@@ -475,10 +486,10 @@ final class ExchangeDriver {
         connect(isFresh: isFresh)
     }
 
-    /// Asks the signer, and the rule for calls, what they need before the request can be sent.
+    /// Asks the signer and ``bodyRules`` what they need before the request can be sent.
     private func connectCollecting() {
         if let problem = planSignature() { return end(with: .requestInvalid, problem) }
-        guard signingPlan?.needsBody ?? false || ruleForBody != nil || needsApproval else {
+        guard signingPlan?.needsBody ?? false || bodyRules?.readsCalls != nil || needsApproval else {
             if case .connect(let isFresh) = rules.handle(.authorized) { connect(isFresh: isFresh) }
             return
         }
@@ -494,27 +505,17 @@ final class ExchangeDriver {
         }
     }
 
-    /// Sends a request whose body is complete in memory, unless it has a call that its rule does not allow.
+    /// Goes on with a request whose body is complete in memory: answers a login, refuses a call that no rule allows, waits for an
+    /// operator, or connects.
     private func connectCollected(isFresh: Bool) {
-        if let point = capturePoint { return answerCaptured(at: point) }
-        if let problem = refusalOfCalls() { return end(with: .requestInvalid, problem) }
+        if let point = bodyRules?.capturePoint { return answerCaptured(at: point) }
+        if !isApproved, let problem = refusalOfCalls() { return end(with: .requestInvalid, problem) }
         if needsApproval { return awaitApproval() }
         connect(isFresh: isFresh)
     }
 
-    /// The rule that has to see the body before the request is sent, or that the response is filtered by; nil if there is none.
-    var ruleForBody: ToolRule? {
-        let bytes = request.bytes
-        return shared.authorizer.ruleForBody(
-            of: request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            admitted.match,
-            isFiltered: isFiltered
-        )
-    }
-
     private func refusalOfCalls() -> GatewayProblem? {
-        guard let rule = ruleForBody else { return nil }
+        guard let rule = bodyRules?.readsCalls else { return nil }
         let (bytes, body) = (request.bytes, content.held ?? ByteBuffer())
         return rule.refusal(
             ofBody: body.readableBytesUInt8Span,
@@ -525,50 +526,44 @@ final class ExchangeDriver {
     }
 
     private var uncollectableBody: GatewayProblem {
-        if capturePoint != nil { return GatewayProblem(configuration.limits.uncollectableForm) }
-        return configuration.limits.uncollectableBody(readsCalls: ruleForBody != nil, isForApproval: needsApproval)
+        if bodyRules?.capturePoint != nil { return GatewayProblem(configuration.limits.uncollectableForm) }
+        return configuration.limits.uncollectableBody(
+            readsCalls: bodyRules?.readsCalls != nil,
+            isForApproval: needsApproval
+        )
     }
 
     // MARK: Approval
 
-    /// What of the request an operator has to approve.
-    var approvalScope: ApprovalScope {
-        let bytes = request.bytes
-        return shared.authorizer.approval(of: request.decoder.head, bytes.readableBytesUInt8Span, admitted.match)
-    }
+    /// An operator has approved the request.
+    var isApproved: Bool { if case .given = approval { true } else { false } }
 
-    /// The rules that have calls in the body wait.
-    var rulesForApproval: [ToolRule] {
-        let bytes = request.bytes
-        return shared.authorizer.rulesForApproval(
-            of: request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            admitted.match
-        )
-    }
+    private var pending: PendingApproval? { if case .awaited(let pending) = approval { pending } else { nil } }
 
     private var shownFields: [String] {
         let bytes = request.bytes
         return HeldRequest.fields(of: request.decoder.head, bytes.readableBytesUInt8Span)
     }
 
-    private var needsApproval: Bool { !isApproved && approvalScope != .nothing }
+    private var needsApproval: Bool {
+        guard let bodyRules, !isApproved else { return false }
+        return bodyRules.approval != .nothing
+    }
 
     /// The request is complete in memory. Holds it until an operator has decided, unless nothing in it has to be approved.
     private func awaitApproval() {
         let body = content.held ?? ByteBuffer()
         var calls: HeldCalls?
-        if approvalScope == .calls {
+        if let bodyRules, bodyRules.approval == .calls {
             do throws(RPCFault) {
-                calls = try HeldCalls(body.readableBytesUInt8Span, of: rulesForApproval)
+                calls = try HeldCalls(body.readableBytesUInt8Span, of: bodyRules.approvedTools)
             } catch {
                 return end(with: .requestInvalid, ApprovalFailure.unreadable(error).problem)
             }
             guard calls != nil else { return connect(isFresh: false) }
         }
-        // Those without a field are only the end.
-        if let trailers = content.heldTrailers, trailers.readableBytes > 2 {
-            return end(with: .requestInvalid, ApprovalFailure.hasTrailers.problem)
+        if let failure = content.heldTrailers.flatMap({ ApprovalFailure(ofTrailers: $0.readableBytes) }) {
+            return end(with: .requestInvalid, failure.problem)
         }
         let held = HeldRequest(
             id: record.requestID.description,
@@ -587,7 +582,7 @@ final class ExchangeDriver {
         } catch {
             return end(with: .requestInvalid, error)
         }
-        pending = PendingApproval(held, calls)
+        approval = .awaited(PendingApproval(held, calls))
         _ = rules.handle(.approvalAwaited)
         followDeadline()
     }
@@ -622,24 +617,16 @@ final class ExchangeDriver {
     }
 
     /// Rights are judged once more: minutes may have passed.
-    private func sendApproved(_ approval: PendingApproval) {
-        guard isStillAdmitted else { return endHeld(.excluded) }
+    private func sendApproved(_ pending: PendingApproval) {
+        guard let present = configuration.worker.current?.shared, ReloadInProgress(to: present).admits(self) else {
+            return endHeld(.excluded)
+        }
         let subject = approvalSubject(content.held ?? ByteBuffer())
-        guard shared.state.approvals.release(approval.request, as: subject) else { return endHeld(.expired) }
-        (pending, isApproved) = (nil, true)
+        guard shared.state.approvals.release(pending.request, as: subject) else { return endHeld(.expired) }
+        approval = .given
         guard case .connect = rules.handle(.approved) else { return }
         client.clearDeadline()
         requestCompleted()
-    }
-
-    /// Whether the present configuration admits the request in the same way.
-    private var isStillAdmitted: Bool {
-        guard let present = configuration.worker.current?.shared else { return false }
-        var cache = ClientAuthenticationCache()
-        switch present.authorizer.decide(request, on: client.connectionContext, cache: &cache) {
-        case .admitted(let admitted): return goes(by: present.routes[admitted.match.route], as: admitted.client)
-        default: return false
-        }
     }
 
     private func endHeld(_ failure: ApprovalFailure) {
@@ -650,7 +637,8 @@ final class ExchangeDriver {
 
     /// The request is over. It was not sent if it still waits.
     private func stopHolding() {
-        guard let pending = pending.take() else { return }
+        guard let pending else { return }
+        approval = .none
         shared.state.approvals.leave(pending.request.id, because: record.problem?.rawValue ?? "client-left")
     }
 
@@ -1313,8 +1301,8 @@ final class ExchangeDriver {
 
     /// Tells the source which scopes its token lacks. The response is forwarded.
     private func noteMissingScopes(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) {
-        guard head.status == 403 || head.status == 401, usesCredential, let credential, let source, source.fixed == nil,
-            let scopes = AuthChallenge.missingScopes(in: head, bytes.readableBytesUInt8Span)
+        guard usesCredential, let credential, let source, source.fixed == nil,
+            let scopes = TokenRejection.missingScopes(head, bytes.readableBytesUInt8Span)
         else { return }
         source.lacks(scopes, generation: credential.generation, by: credentialRequest)
     }
@@ -1350,7 +1338,7 @@ final class ExchangeDriver {
     }
 
     private func pass(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> ResponseDecision {
-        if route.namesTools, let problem = beginFilter(head, bytes) {
+        if let rule = bodyRules?.tools, let problem = beginFilter(rule, head, bytes) {
             end(with: .responseUnsendable, problem)
             return .over
         }
@@ -1484,11 +1472,14 @@ final class ExchangeDriver {
     /// Finds out whether the response lists tools that a rule does not name.
     ///
     /// - Returns: Why it is not shown at all; nil if it is.
-    private func beginFilter(_ head: borrowing ResponseHead, _ bytes: ByteBuffer) -> GatewayProblem? {
+    private func beginFilter(
+        _ rule: ToolRule,
+        _ head: borrowing ResponseHead,
+        _ bytes: ByteBuffer
+    ) -> GatewayProblem? {
         let (requestBytes, body) = (request.bytes, content.held ?? ByteBuffer())
         let span = requestBytes.readableBytesUInt8Span
-        guard let rule = shared.authorizer.toolRule(of: request.decoder.head, span, admitted.match),
-            let requests = rule.listRequests(in: request.decoder.head, span, body: body.readableBytesUInt8Span)
+        guard let requests = rule.listRequests(in: request.decoder.head, span, body: body.readableBytesUInt8Span)
         else { return nil }
         switch ToolListFilter.reading(of: head, bytes.readableBytesUInt8Span, to: requests) {
         case .nothing: break
@@ -1560,17 +1551,11 @@ final class ExchangeDriver {
 
     /// What is held back counts as memory of the client.
     private func countFilter() -> Bool {
-        guard let filter else { return true }
-        let growth = filter.heldBytes - filter.counted
-        guard growth == 0 || shared.state.uploads.change(of: record.client, by: growth) else { return false }
-        filter.counted += growth
-        return true
+        filter?.charge { shared.state.uploads.change(of: record.client, by: $0) } ?? true
     }
 
     private func releaseFilter() {
-        guard let filter, filter.counted > 0 else { return }
-        _ = shared.state.uploads.change(of: record.client, by: -filter.counted)
-        filter.counted = 0
+        filter?.release { _ = shared.state.uploads.change(of: record.client, by: $0) }
     }
 
     // MARK: Options of a response
@@ -1730,6 +1715,7 @@ final class ExchangeDriver {
         case .none: client.clearDeadline()
         case .credential: setDeadline(configuration.timeouts.credential)
         case .approval: setDeadline(TimeAmount(HeldRequests.patience))
+        case .login: setDeadline(TimeAmount(CapturePoint.patience))
         case .bodyIdle: setDeadline(configuration.timeouts.bodyIdle)
         case .response: setDeadline(route.state.responseTimeout)
         case .responsePause: setDeadline(route.state.responsePause)
@@ -1751,6 +1737,7 @@ final class ExchangeDriver {
             upstream?.endInspection()
         case .authorizing, .connecting, .replaying: if wait.isWaiting { credentialTimedOut() }
         case .holding: endHeld(.expired)
+        case .answering: loginTimedOut()
         case .forwarding where upload.deadlinePassed():
             setDeadline(configuration.timeouts.bodyIdle - TimeAmount(UploadHold.patience))
         case .collecting, .forwarding, .responding: transferStalled()
@@ -1988,7 +1975,8 @@ final class ExchangeDriver {
     }
 
     private func respond(with problem: GatewayProblem, isFailure: Bool = true) {
-        let problem = inRPC(problem)
+        let problem =
+            bodyRules?.tools == nil ? problem : ToolRule.inRPC(problem, contentHasBegun: rules.contentHasBegun)
         if isFailure { noteFailure(problem) }
         record.status = problem.status
         leaveUpstream(isCut: false)
@@ -2000,23 +1988,6 @@ final class ExchangeDriver {
             disclosesNames: admitted.disclosesNames
         )
         client.respond(with: problem, as: subject, requestIsComplete: rules.requestIsComplete)
-    }
-
-    /// What keeps the calls in a body from being read is said as JSON-RPC, too. The id is not known.
-    private func inRPC(_ problem: GatewayProblem) -> GatewayProblem {
-        guard route.namesTools, problem.rpc == nil else { return problem }
-        switch problem.kind {
-        case .contentTooLarge, .requestRefused, .requestTimeout: break
-        case .clientLimitReached where rules.contentHasBegun: break
-        default: return problem
-        }
-        let bytes = request.bytes
-        let rule = shared.authorizer.toolRule(
-            of: request.decoder.head,
-            bytes.readableBytesUInt8Span,
-            admitted.match
-        )
-        return rule == nil ? problem : problem.inRPC(code: RPCRefusal.invalidRequest)
     }
 
     private func noteFailure(_ problem: GatewayProblem, isCut: Bool = false) {
@@ -2242,7 +2213,7 @@ private enum AsUserAdvice {
     ) {
         guard let user = route.plan.asUser else { return }
         let challenges = AuthChallenge.all(in: head, bytes.readableBytesUInt8Span)
-        guard challenges.contains(where: { $0.parameters["error"] == "insufficient_scope" }),
+        guard challenges.contains(where: \.isForScope),
             route.mayExplain(at: shared.clock.monotonic())
         else { return }
         shared.logger.warning(

@@ -8,6 +8,12 @@ package import GatewayTokens
 ///
 /// A gRPC response without messages whose status is UNAUTHENTICATED counts as a 401.
 package enum TokenRejection {
+    /// The scopes that the response says the token lacks; nil if it names none.
+    static func missingScopes(_ head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> [String]? {
+        guard head.status == 403 || head.status == 401 else { return nil }
+        return AuthChallenge.missingScopes(in: head, bytes)
+    }
+
     package static func isRejection(_ head: borrowing ResponseHead, _ bytes: borrowing Span<UInt8>) -> Bool {
         var namesOtherError = false
         for field in head.fields where field.kind == .wwwAuthenticate {

@@ -34,17 +34,14 @@ final class CredentialedRoute {
     let isBare: Bool
     /// ``credential`` signs each request.
     let isSigned: Bool
-    /// Some request is collected before it is sent: for a signature, for a rule that reads calls (``ToolRule``), or for an approval. Or
-    /// it is not sent, but answered (``CapturePoint``).
+    /// Some request may be collected before it is sent or answered: for a signature, or for ``BodyRules``.
     let mayCollect: Bool
-    /// The gateway answers in the place of an authorization server on some paths of the route.
-    let capturesLogins: Bool
+    /// A rule of the route goes beyond the heads of requests (``BodyRules``).
+    let hasBodyRules: Bool
     /// A rule of the route (`rejected_when`) or the signer of ``credential`` recognizes rejections besides a 401.
     let judgesResponses: Bool
     /// Each client connection has its own upstream connection.
     let usesPrivateConnection: Bool
-    /// Some rule is about MCP tools (``ToolRule``).
-    let namesTools: Bool
     /// The gateway adds fields that name the client: ``CompiledRoute/forwarded``.
     let addsForwarded: Bool
     /// The answers for the engines that have asked so far.
@@ -86,13 +83,10 @@ final class CredentialedRoute {
         number = Int32(clamping: route.number)
         isBare = route.source == nil && route.selection == nil
         isSigned = credential?.signer != nil
-        capturesLogins = !route.capturePoints.isEmpty
-        mayCollect =
-            credential?.signer != nil || capturesLogins
-            || route.plan.allow.contains { $0.tools?.source == .body || $0.needsApproval }
+        hasBodyRules = !route.capturePoints.isEmpty || route.plan.allow.contains { $0.tools != nil || $0.needsApproval }
+        mayCollect = isSigned || hasBodyRules
         judgesResponses = credential != nil && (route.policy.rejectedWhen != nil || credential?.signer?.judge != nil)
         usesPrivateConnection = route.plan.allowsConnectionAuth
-        namesTools = route.plan.namesTools
         addsForwarded = route.forwarded.addsOurs
         let own = credential.map { Self.ownedNames(of: $0) } ?? []
         let more = own.filter { !route.ownedNames.contains($0) }

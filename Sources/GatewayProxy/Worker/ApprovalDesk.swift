@@ -1,15 +1,15 @@
 import GatewayHTTP
 import Synchronization
 
-/// The requests of all workers that wait for an operator's approval: ``HeldRequests``, and how to tell them what was decided.
+/// The requests of all workers that wait for an operator's approval: ``HeldRequests``, and how each is told what was decided.
 final class ApprovalDesk: Sendable {
     /// Called on any thread, once for each verdict.
-    typealias Tell = @Sendable (HeldRequests.Verdict) -> Void
+    typealias OnVerdict = @Sendable (HeldRequests.Verdict) -> Void
 
     private struct State {
         var requests = HeldRequests()
         /// By the ID of the request.
-        var tells: [String: Tell] = [:]
+        var callbacks: [String: OnVerdict] = [:]
     }
 
     private let state = Mutex(State())
@@ -22,10 +22,10 @@ final class ApprovalDesk: Sendable {
     }
 
     /// Lets a request wait, until ``release(_:as:)`` or ``leave(_:because:)``.
-    func hold(_ request: HeldRequest, _ tell: @escaping Tell) throws(GatewayProblem) {
+    func hold(_ request: HeldRequest, _ onVerdict: @escaping OnVerdict) throws(GatewayProblem) {
         let refusal = state.withLock { state in
             let refusal = state.requests.hold(request)
-            if refusal == nil { state.tells[request.id] = tell }
+            if refusal == nil { state.callbacks[request.id] = onVerdict }
             return refusal
         }
         if let refusal { throw refusal.problem() }
@@ -41,11 +41,11 @@ final class ApprovalDesk: Sendable {
     /// - Returns: nil if no such request waits.
     func decide(_ id: String, approver: String?) -> HeldRequest? {
         let now = clock.monotonic()
-        let (request, tell) = state.withLock { state -> (HeldRequest?, Tell?) in
+        let (request, onVerdict) = state.withLock { state -> (HeldRequest?, OnVerdict?) in
             guard let request = state.requests.decide(id, approver: approver, at: now) else { return (nil, nil) }
-            return (request, state.tells[id])
+            return (request, state.callbacks[id])
         }
-        tell?(approver == nil ? .denied : .approved)
+        onVerdict?(approver == nil ? .denied : .approved)
         return request
     }
 
@@ -55,7 +55,7 @@ final class ApprovalDesk: Sendable {
         let now = clock.monotonic()
         let approver = state.withLock { state in
             let approver = state.requests.release(request.id, subject, at: now)
-            if approver != nil { state.tells[request.id] = nil }
+            if approver != nil { state.callbacks[request.id] = nil }
             return approver
         }
         guard let approver else { return false }
@@ -66,7 +66,7 @@ final class ApprovalDesk: Sendable {
     /// The request ends before it was sent.
     func leave(_ id: String, because reason: String) {
         let left = state.withLock { state in
-            state.tells[id] = nil
+            state.callbacks[id] = nil
             return state.requests.leave(id)
         }
         if let left { observer.held(left, .ended(reason)) }
@@ -74,10 +74,10 @@ final class ApprovalDesk: Sendable {
 
     /// The gateway stops.
     func close() {
-        let tells = state.withLock { state in
+        let callbacks = state.withLock { state in
             state.requests.close()
-            return Array(state.tells.values)
+            return Array(state.callbacks.values)
         }
-        for tell in tells { tell(.stopped) }
+        for onVerdict in callbacks { onVerdict(.stopped) }
     }
 }

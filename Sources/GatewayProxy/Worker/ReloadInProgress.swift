@@ -22,6 +22,9 @@ final class ReloadInProgress {
         exchange.followReload(withdrawal(from: exchange.shared), verdict(on: exchange))
     }
 
+    /// Whether the new configuration admits the request of an exchange in the same way.
+    func admits(_ exchange: ExchangeDriver) -> Bool { verdict(on: exchange) == .admitted }
+
     /// Whether it ends a tunnel whose exchange is over.
     func ends(_ exchange: ExchangeDriver) -> Bool {
         exchange.isOver(by: withdrawal(from: exchange.shared), verdict(on: exchange))
@@ -65,25 +68,18 @@ final class ReloadInProgress {
         case .admitted(let admitted):
             guard exchange.goes(by: new.routes[admitted.match.route], as: admitted.client) else { return .other }
             let bytes = request.bytes
-            let rule = new.authorizer.ruleForBody(
+            let rules = new.authorizer.bodyRules(
                 of: request.decoder.head,
                 bytes.readableBytesUInt8Span,
-                admitted.match,
-                isFiltered: exchange.isFiltered
+                admitted.match
             )
-            // What the request calls is no longer known, or not yet.
-            guard rule?.takesAll(of: exchange.ruleForBody) ?? true else { return .refused }
-            return exchange.isApproved || !asksForMore(admitted.match, of: exchange) ? .admitted : .refused
+            let goesOn = BodyRules.letsGoOn(
+                exchange.bodyRules,
+                under: rules,
+                isFiltered: exchange.isFiltered,
+                isApproved: exchange.isApproved
+            )
+            return goesOn ? .admitted : .refused
         }
-    }
-
-    /// Whether the new configuration has an operator approve what the old one may have let pass.
-    private func asksForMore(_ match: RouteTable.Match, of exchange: ExchangeDriver) -> Bool {
-        let (request, old) = (exchange.client.request, exchange.approvalScope)
-        let bytes = request.bytes
-        let scope = new.authorizer.approval(of: request.decoder.head, bytes.readableBytesUInt8Span, match)
-        guard scope == old, scope == .calls else { return scope > old }
-        let rules = new.authorizer.rulesForApproval(of: request.decoder.head, bytes.readableBytesUInt8Span, match)
-        return rules != exchange.rulesForApproval
     }
 }

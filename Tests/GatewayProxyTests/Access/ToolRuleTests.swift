@@ -95,6 +95,8 @@ struct ToolRuleTests {
 
     @Test(arguments: [
         "logging/setLevel", "completion/complete", "tools/call2", "TOOLS/CALL", "tools/Call", "prompts/getx", "",
+        // With an id, this is no notification.
+        "notifications/initialized", "notifications/x",
     ])
     func aMethodThatNoRuleNamesIsRefused(_ method: String) throws {
         let problem = try #require(try Self.judge(#"{"id":1,"method":"\#(method)"}"#))

@@ -91,7 +91,7 @@ struct ExchangePropertyTests {
 
     private static func event(_ random: inout Generator) -> ExchangeEvent {
         let flag = { (random: inout Generator) in Bool.random(using: &random) }
-        switch Int.random(in: 0..<28, using: &random) {
+        switch Int.random(in: 0..<30, using: &random) {
         case 0, 1, 2: return .authorized
         case 3: return .credentialAwaited
         case 4: return .credentialUnavailable(.loginRequired)
@@ -122,6 +122,8 @@ struct ExchangePropertyTests {
         case 23: return .bodyAwaited
         case 24: return .approvalAwaited
         case 25, 26: return .approved
+        case 27: return .loginAwaited
+        case 28: return .loginAnswered
         default: return .stalled(.upstreamSilent)
         }
     }
@@ -173,8 +175,8 @@ struct ExchangePropertyTests {
         #expect(driver.sends <= (driver.isSignedAnew ? 10 : 4), "\(history)")
         #expect(!begun || driver.answers == 1, "\(history)")
         // Whoever has the request is waited for under a limit.
-        if phase == .collecting || phase == .holding || phase == .forwarding || phase == .responding
-            || phase == .tunnelling
+        if phase == .collecting || phase == .holding || phase == .answering || phase == .forwarding
+            || phase == .responding || phase == .tunnelling
         {
             #expect(deadline != .none, "\(history)")
         }

@@ -250,7 +250,7 @@ extension ExchangeEvent {
     static let samples: [ExchangeEvent] =
         [
             .authorized, .bodyAwaited, .credentialAwaited, .credentialUnavailable(.loginRequired), .withdrawn,
-            .sourceWithdrawn, .approvalAwaited, .approved,
+            .sourceWithdrawn, .approvalAwaited, .approved, .loginAwaited, .loginAnswered,
             .reloaded(takesRight: true, isAdmitted: false), .reloaded(takesRight: false, isAdmitted: true),
             .reloaded(takesRight: false, isAdmitted: false),
             .connected(isReused: true), .connected(isReused: false), .connectionFailed, .requestInvalid, .clientLeft,

@@ -68,9 +68,18 @@ struct ExchangeUntimelyEventTests {
             step: .connect(isFresh: false)
         ),
         Moment(
+            testDescription: "while a login is answered",
+            before: [.authorized, .loginAwaited],
+            ignored: ofCredential + ofConnection + ExchangeEvent.samplesOfTransfer + [
+                .withdrawn, .approvalAwaited, .approved, .loginAwaited, .reloaded(takesRight: false, isAdmitted: true),
+            ],
+            next: .loginAnswered,
+            step: .respond(.reported)
+        ),
+        Moment(
             testDescription: "while a connection for what was approved is waited for",
             before: [.authorized, .approvalAwaited, .approved],
-            ignored: ofCredential + ExchangeEvent.samplesOfTransfer + [.approved],
+            ignored: ofCredential + ExchangeEvent.samplesOfTransfer + [.approved, .loginAnswered],
             next: .connected(isReused: false),
             step: .sendRequest
         ),
