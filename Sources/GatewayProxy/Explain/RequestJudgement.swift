@@ -125,7 +125,8 @@ extension Explanation {
     private func verdict(of judgement: RequestJudgement) -> String {
         if let refusal { return "Would be refused: \(refusal.status) \(refusal.code): \(refusal.detail)" }
         if let name = judgement.capturedFor {
-            return "Would be answered by the gateway in place of the authorization server (credential \(name), capture)."
+            return
+                "Would be answered by the gateway in place of the authorization server (credential \(name), capture)."
         }
         if outcome == .answered { return "Would be answered by the gateway: the page may send the request." }
         if let tunnel = judgement.tunnel {
