@@ -30,9 +30,8 @@ final class CaptureDesk: CaptureControl {
     private let limits = Mutex(
         VendingLimits(
             refusing: GatewayProblem(
-                .overloaded,
-                "This client sends too many authorization codes. Log in again in a few seconds.",
-                retryAfter: .seconds(1)
+                .clientLimitReached,
+                "This client sends too many authorization codes. Log in again in a few seconds."
             )
         )
     )
@@ -147,7 +146,9 @@ final class CaptureDesk: CaptureControl {
             throw .unavailable(problem)
         }
         do throws(CaptureRefusal) {
-            try parts.store.changeInMemory { logins throws(CaptureRefusal) in try logins.begin(exchangeFor: key, by: client) }
+            try parts.store.changeInMemory { logins throws(CaptureRefusal) in
+                try logins.begin(exchangeFor: key, by: client)
+            }
         } catch {
             throw Refused(error)
         }
