@@ -20,7 +20,7 @@ struct LoginEvents {
 
     /// - Returns: Why the login must not go on without the event.
     func refusal(recording event: TokenEvent) async -> GatewayProblem? {
-        guard let error = await record(event), onAuditFailure == .block else { return nil }
+        guard let error = await audit.refusal(recording: event, onAuditFailure) else { return nil }
         let name = event.credential ?? ""
         let detail = "A login for \(name) is refused now, because it cannot be recorded: \(error.reason)."
         return GatewayProblem(.auditUnavailable, detail)
@@ -37,7 +37,7 @@ struct LoginEvents {
         event.outcome = .failed
         event.errorCode = code ?? ProblemKind.loginFailed.rawValue
         event.httpStatus = said?.status
-        await record(event)
+        _ = await audit.recordSoon(event)
     }
 
     func event(_ name: TokenEvent.Name, of keeper: TokenKeeper, _ detail: [String: String] = [:]) -> TokenEvent {
@@ -50,16 +50,5 @@ struct LoginEvents {
             demand: captured,
             detail: detail
         )
-    }
-
-    @discardableResult
-    private func record(_ event: TokenEvent) async -> AuditError? {
-        do throws(AuditError) {
-            try await audit.record(event)
-            return nil
-        } catch {
-            logger.warning("Login event was lost", metadata: ["gateway.reason": "\(error.reason)"])
-            return error
-        }
     }
 }
