@@ -1,4 +1,6 @@
 import GatewayHTTP
+import GatewayProxy
+import GatewayTokens
 import HTTPTypes
 import Hummingbird
 
