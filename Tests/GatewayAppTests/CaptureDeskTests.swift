@@ -144,7 +144,11 @@ struct CaptureDeskTests {
             #expect(
                 bench.admits(phantom.access) && !bench.admits(phantom.access, "b") && !bench.admits(phantom.refresh)
             )
-            #expect(bench.audit.names.contains(.phantomsIssued))
+            for name in [TokenEvent.Name.loginStarted, .phantomsIssued] {
+                let event = try #require(bench.audit.last(name))
+                #expect(event.strategy == "sample" && event.trigger == .demand && event.demand?.route == "login")
+            }
+            #expect(bench.audit.last(.loginStarted)?.detail == ["by": "capture"])
             // A start after a kill knows them, by their digests.
             let path = CaptureStore.path(in: bench.folder)
             let text = try String(contentsOfFile: path, encoding: .utf8)
@@ -206,10 +210,18 @@ struct CaptureDeskTests {
     }
 
     @Test func theServersRefusalIsTheClients() async throws {
-        try await running({ _, _ in Self.reply(#"{"error":"invalid_grant"}"#, status: 400) }) { bench in
+        let reply = #"{"error":"invalid_grant","error_description":"It was used before."}"#
+        try await running({ _, _ in Self.reply(reply, status: 400) }) { bench in
             let answer = await bench.ask("grant_type=authorization_code&code=old")
             #expect(answer.status == 400 && answer.body?["error"]?.string == "invalid_grant")
-            #expect(bench.audit.last(.loginFailed)?.errorCode == "invalid_grant")
+            let failed = try #require(bench.audit.last(.loginFailed))
+            #expect(failed.errorCode == "invalid_grant" && failed.httpStatus == 400 && failed.strategy == "sample")
+            #expect(failed.trigger == .demand && failed.demand?.client == "a")
+            let detail = [
+                "by": "capture", "reason": "exchange_refused", "authority_code": "invalid_grant",
+                "authority_description": "It was used before.", "authority_format": "oauth",
+            ]
+            #expect(failed.detail == detail)
             // The next one may be exchanged.
             let again = await bench.ask("grant_type=authorization_code&code=old", as: "b")
             #expect(again.body?["error"]?.string == "invalid_grant")
@@ -228,6 +240,37 @@ struct CaptureDeskTests {
             #expect(!bench.admits(second.access, "b"))
             let refused = await bench.ask("grant_type=refresh_token&refresh_token=\(second.refresh)", as: "b")
             #expect(refused.body?["error"]?.string == "invalid_grant")
+        }
+    }
+
+    @Test func whatCannotBeRecordedIsNotExchanged() async throws {
+        try await running({ _, _ in Self.reply(Self.login()) }) { bench in
+            bench.audit.fail { $0.name == .loginStarted }
+            let answer = await bench.ask("grant_type=authorization_code&code=c")
+            #expect(answer.status == 503 && answer.body?["error"]?.string == "temporarily_unavailable")
+            #expect(bench.endpoint.requests.isEmpty)
+        }
+    }
+
+    @Test func aClientThatSendsTooManyCodesIsToldSo() async throws {
+        try await running({ _, _ in Self.reply(#"{"error":"invalid_grant"}"#, status: 400) }) { bench in
+            for _ in 0..<VendingLimits.burst { _ = await bench.ask("grant_type=authorization_code&code=x") }
+            let answer = await bench.ask("grant_type=authorization_code&code=x")
+            #expect(answer.body?["error"]?.string == "temporarily_unavailable")
+            #expect(answer.body?["error_description"]?.string?.contains("too many authorization codes") == true)
+            #expect(bench.endpoint.requests.count == VendingLimits.burst)
+        }
+    }
+
+    @Test func loginsOfAnotherConfigurationAreForgotten() async throws {
+        try await running({ _, _ in Self.reply(Self.login()) }) { bench in
+            let phantom = try await bench.logIn()
+            await bench.store.prune(keeping: [bench.credential.key])
+            #expect(bench.admits(phantom.access))
+            await bench.store.prune(keeping: [])
+            #expect(!bench.admits(phantom.access))
+            let isEmpty = CaptureStore(in: bench.folder, logger: Bench.logger).read { $0.captures.isEmpty }
+            #expect(isEmpty)
         }
     }
 

@@ -139,6 +139,10 @@ struct AuthorizationCodeTests {
         #expect(registered?.class == .loginLikely && registered?.problem.cause?.code == "invalid_client")
         #expect(registered?.problem.detail.contains("registration may be lost") == true)
         #expect(try failure([])?.class == .terminal)
+        let begun = FixtureNode.mapping(Self.wholeEntries + [("registration_url", "https://id.example.com/register")])
+        let refused = try flow(begun).interpret(lost, at: now).failure
+        #expect(refused?.problem.detail.contains("log in with `authgateway login`") == true)
+        #expect(refused?.problem.cause?.code == "invalid_client")
     }
 
     // MARK: The answer

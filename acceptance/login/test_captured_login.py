@@ -209,6 +209,20 @@ def test_phantoms_outlive_a_kill(authority, start):
     assert client.refresh(tokens["refresh_token"]).json()["access_token"] == tokens["access_token"]
 
 
+def test_a_configuration_without_the_capture_ends_all_phantoms(authority, start):
+    gateway = start(authority)
+    client = Client(gateway, authority)
+    tokens = client.log_in()
+    text = gateway.file.read_text()
+    assert text.count('"capture": true') == 1
+    for changed in (text.replace('"capture": true', '"capture": false'), text):
+        gateway.file.write_text(changed)
+        assert gateway.run("reload").returncode == 0
+    assert client.call(tokens["access_token"]).status_code == 401
+    tokens = client.log_in()
+    assert client.call(tokens["access_token"]).status_code == 200
+
+
 class SecureServer(TLSOrigin):
     """An authorization server and its API over TLS. Its answers are always the same."""
 

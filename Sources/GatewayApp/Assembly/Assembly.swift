@@ -153,6 +153,7 @@ struct Assembly: Sendable {
                 adminTLS: adminTLS,
                 keepers: keepers,
                 locks: storage.locks,
+                captures: storage.captures,
                 audit: storage.recorder,
                 authority: storage.authority,
                 secretRejection: secretRejection,
@@ -252,6 +253,7 @@ struct Assembly: Sendable {
             await Self.close(storage, group)
             throw error
         }
+        await storage.captures.prune(keeping: CapturedRoutes(plan, sources: sources).keys)
         let requests = OwnRequests(http: endpoint, live: live, locks: storage.locks)
         let exporter = Self.exporter(
             plan,

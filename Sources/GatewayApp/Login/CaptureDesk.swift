@@ -27,7 +27,14 @@ final class CaptureDesk: CaptureControl {
 
     private let parts: Parts
     /// How many codes a client may send: each is a call to the authorization server, and rows of the audit log.
-    private let limits = Mutex(VendingLimits())
+    private let limits = Mutex(
+        VendingLimits(
+            refusing: GatewayProblem(
+                .clientLimitReached,
+                "This client sends too many authorization codes. Log in again in a few seconds."
+            )
+        )
+    )
 
     init(parts: Parts) { self.parts = parts }
 
@@ -47,12 +54,20 @@ final class CaptureDesk: CaptureControl {
                 throw .gone(message.credential.name)
             }
             switch try Self.request(in: message, of: login) {
-            case .exchange(let form): return try await exchange(form, of: message, login, flow, keeper)
+            case .exchange(let form):
+                do throws(Refused) {
+                    return try await exchange(form, of: message, login, flow, keeper)
+                } catch {
+                    if let reason = error.reason {
+                        let events = events(of: message)
+                        await events.failed(of: keeper, reason: reason, code: error.code, said: error.said)
+                    }
+                    throw error
+                }
             case .refresh(let token): return try await refresh(token, of: message, keeper)
             case .revoke(let token): return await revoke(token, of: message, keeper)
             }
         } catch {
-            if let reason = error.reason { await recordFailure(reason, error.code, of: message) }
             return error.answer
         }
     }
@@ -64,14 +79,15 @@ final class CaptureDesk: CaptureControl {
         var reason: String?
         /// From the allow-list.
         var code: String?
+        var said: AuthorityError?
 
         init(_ refusal: CaptureRefusal, isRecorded: Bool = false) {
             answer = refusal.answer
             reason = isRecorded ? refusal.reason : nil
         }
 
-        init(_ answer: OAuthAnswer, reason: String? = nil, code: String? = nil) {
-            (self.answer, self.reason, self.code) = (answer, reason, code)
+        init(_ answer: OAuthAnswer, reason: String? = nil, code: String? = nil, said: AuthorityError? = nil) {
+            (self.answer, self.reason, self.code, self.said) = (answer, reason, code, said)
         }
 
         static func unavailable(_ problem: GatewayProblem, reason: String? = nil) -> Refused {
@@ -130,17 +146,15 @@ final class CaptureDesk: CaptureControl {
             throw .unavailable(problem)
         }
         do throws(CaptureRefusal) {
-            try parts.store.note { logins throws(CaptureRefusal) in try logins.begin(exchangeFor: key, by: client) }
+            try parts.store.changeInMemory { logins throws(CaptureRefusal) in
+                try logins.begin(exchangeFor: key, by: client)
+            }
         } catch {
             throw Refused(error)
         }
-        defer { parts.store.note { $0.end(exchangeFor: key) } }
-        if let error = await parts.audit.refusal(
-            recording: event(.loginStarted, of: message, ["by": "capture"]),
-            parts.onAuditFailure
-        ) {
-            throw .unavailable(GatewayProblem(.auditUnavailable, "The login cannot be recorded: \(error.reason)."))
-        }
+        defer { parts.store.changeInMemory { $0.end(exchangeFor: key) } }
+        let events = events(of: message)
+        if let problem = await events.started(of: keeper, by: "capture") { throw .unavailable(problem) }
         let (document, token) = try await self.token(for: form, login, flow, keeper)
         let account = CapturedAnswer.account(in: document).map(parts.digest)
         let phantom = Phantom(sha256: Self.sha256)
@@ -157,8 +171,8 @@ final class CaptureDesk: CaptureControl {
         // An operator may have locked it meanwhile, which ends all phantoms.
         if let problem = keeper.lockedProblem { throw .unavailable(problem, reason: "locked") }
         let digests = phantom.digests(sha256: Self.sha256)
-        if let error = await parts.audit.refusal(recording: event(.phantomsIssued, of: message), parts.onAuditFailure) {
-            throw .unavailable(GatewayProblem(.auditUnavailable, "The login cannot be recorded: \(error.reason)."))
+        if let problem = await events.refusal(recording: events.event(.phantomsIssued, of: keeper)) {
+            throw .unavailable(problem)
         }
         let isAdded = await parts.store.change { logins in
             logins.add(CapturedLogins.Login(client: client, digests: digests), account: account, to: key)
@@ -180,23 +194,20 @@ final class CaptureDesk: CaptureControl {
         case .run, .token:
             throw .unavailable(GatewayProblem(.internalError, "Only a server exchanges codes."), reason: "not_asked")
         }
-        let reply: TokenReply
-        switch await keeper.endpoint.send(request, deadline: TokenKeeper.callDeadline) {
-        case .success(let found): reply = found
-        case .failure(let failure):
-            let problem = TokenFailure(explaining: failure, of: request, credential: keeper.name).problem
-            throw .unavailable(problem, reason: "no_answer")
-        }
-        switch flow.interpret(reply, at: parts.clock.now()) {
-        case .success(let token):
+        switch await keeper.exchange(request, of: flow, clock: parts.clock) {
+        case .success(let (token, reply)):
             guard let document = reply.document else { throw Refused(.answer("is not JSON"), isRecorded: true) }
             return (document, token)
-        case .failure(let failure):
+        case .failure(let failed):
             // The client acts by the code alone, as if the server had answered it.
-            let code = OAuthErrorCode.allowListed(reply.document?["error"]?.string)
-            guard let code, code != "other" else { throw .unavailable(failure.problem, reason: "exchange_refused") }
-            let answer = OAuthAnswer(error: code, "The authorization server refused the code.")
-            throw Refused(answer, reason: "exchange_refused", code: code)
+            let code = OAuthErrorCode.allowListed(failed.said?.code).flatMap { $0 == "other" ? nil : $0 }
+            let answer = code.map { OAuthAnswer(error: $0, "The authorization server refused the code.") }
+            throw Refused(
+                answer ?? Refused.unavailable(failed.problem).answer,
+                reason: failed.reason,
+                code: code ?? failed.code,
+                said: failed.said
+            )
         }
     }
 
@@ -242,38 +253,19 @@ final class CaptureDesk: CaptureControl {
         let isRevoked = await parts.store.change(isEnd: true) { logins in
             logins.revoke(digest, of: message.demand.client, for: message.credential.key)
         }
-        if isRevoked { _ = await parts.audit.recordSoon(event(.phantomsRevoked, of: message)) }
+        if isRevoked { _ = await parts.audit.recordSoon(events(of: message).event(.phantomsRevoked, of: keeper)) }
         return OAuthAnswer(Secret("{}\n"))
     }
 
     // MARK: Audit log
 
-    private func recordFailure(_ reason: String, _ code: String?, of message: CapturedMessage) async {
-        var event = event(.loginFailed, of: message, ["by": "capture", "reason": reason])
-        event.outcome = .failed
-        event.errorCode = code ?? ProblemKind.loginFailed.rawValue
-        parts.logger.warning(
-            "Captured login failed",
-            metadata: [
-                "gateway.credential": "\(message.credential.name)", "gateway.reason": "\(reason)",
-                "gateway.client": "\(message.demand.client ?? "")",
-            ]
-        )
-        _ = await parts.audit.recordSoon(event)
-    }
-
-    private func event(
-        _ name: TokenEvent.Name,
-        of message: CapturedMessage,
-        _ detail: [String: String] = [:]
-    ) -> TokenEvent {
-        TokenEvent(
-            at: parts.clock.now().wall,
-            name: name,
-            credential: message.credential.name,
-            trigger: .demand,
-            demand: message.demand,
-            detail: detail
+    private func events(of message: CapturedMessage) -> LoginEvents {
+        LoginEvents(
+            audit: parts.audit,
+            onAuditFailure: parts.onAuditFailure,
+            clock: parts.clock,
+            logger: parts.logger,
+            captured: message.demand
         )
     }
 

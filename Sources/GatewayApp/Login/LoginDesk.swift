@@ -262,18 +262,10 @@ package actor LoginDesk: LoginControl {
 
     private func exchange(_ request: TokenRequest, of flow: any LoginFlow, for id: String) async {
         guard let login = logins[id] else { return }
-        switch await login.keeper.endpoint.send(request, deadline: TokenKeeper.callDeadline) {
-        case .failure(let failure):
-            let explained = TokenFailure(explaining: failure, of: request, credential: login.keeper.name)
-            await fail(id, explained.problem.words, reason: "no_answer", code: failure.reason.rawValue)
-        case .success(let reply):
-            switch flow.interpret(reply, at: parts.clock.now()) {
-            case .success(let token): await finish(id, with: token)
-            case .failure(let failure):
-                let code = failure.problem.cause?.code
-                let said = AuthorityError(reply, hiding: request.secrets + login.keeper.grant.hiddenSecrets)
-                await fail(id, failure.problem.words, reason: "exchange_refused", code: code, said: said)
-            }
+        switch await login.keeper.exchange(request, of: flow, clock: parts.clock) {
+        case .success(let (token, _)): await finish(id, with: token)
+        case .failure(let failed):
+            await fail(id, failed.problem.words, reason: failed.reason, code: failed.code, said: failed.said)
         }
     }
 
@@ -342,59 +334,6 @@ package actor LoginDesk: LoginControl {
     }
 
     private static func randomID() -> String { Hexadecimal.random(bytes: 16) }
-}
-
-/// Records the events of logins in the audit log.
-private struct LoginEvents {
-    let audit: any AuditLog
-    let onAuditFailure: AuditPlan.OnFailure
-    let clock: any GatewayClock
-    let logger: Logger
-
-    /// - Returns: Why the login must not begin: its end could not be recorded either, and a person would have logged in for
-    ///   nothing.
-    func started(of keeper: TokenKeeper, by way: String) async -> GatewayProblem? {
-        let event = event(.loginStarted, of: keeper, detail: ["by": way])
-        guard let error = await record(event), onAuditFailure == .block else { return nil }
-        let detail = "A login for \(keeper.name) is refused now, because it cannot be recorded: \(error.reason)."
-        return GatewayProblem(.auditUnavailable, detail)
-    }
-
-    func failed(of keeper: TokenKeeper, reason: String, code: String?, said: AuthorityError?) async {
-        let members = said?.members() ?? [:]
-        logger.warning(
-            "Login failed",
-            metadata: ["gateway.credential": "\(keeper.name)", "gateway.reason": "\(reason)"]
-                .merging(members.map { ("gateway.\($0)", "\($1)") }) { $1 }
-        )
-        var event = event(.loginFailed, of: keeper, detail: members.merging(["reason": reason]) { $1 })
-        event.outcome = .failed
-        event.errorCode = code ?? ProblemKind.loginFailed.rawValue
-        event.httpStatus = said?.status
-        await record(event)
-    }
-
-    private func event(_ name: TokenEvent.Name, of keeper: TokenKeeper, detail: [String: String]) -> TokenEvent {
-        TokenEvent(
-            at: clock.now().wall,
-            name: name,
-            credential: keeper.name,
-            strategy: keeper.strategy,
-            trigger: .operator,
-            detail: detail
-        )
-    }
-
-    @discardableResult
-    private func record(_ event: TokenEvent) async -> AuditError? {
-        do throws(AuditError) {
-            try await audit.record(event)
-            return nil
-        } catch {
-            logger.warning("Login event was lost", metadata: ["gateway.reason": "\(error.reason)"])
-            return error
-        }
-    }
 }
 
 extension GatewayProblem {

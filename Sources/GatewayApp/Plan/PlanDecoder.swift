@@ -239,9 +239,9 @@ enum PlanDecoder {
         for route in plan.routes {
             for (number, rule) in route.allow.enumerated() where rule.needsApproval {
                 fields.context.error(
-                    "nobody could approve these requests: add a user with role: operator to listeners.admin.users, whose token_sha256"
-                        + " or certificate proves it, so that no program on this machine can read what does; the admin token and"
-                        + " users with token cannot approve",
+                    "no operator can approve these requests: add a user with role: operator and token_sha256 or certificate to"
+                        + " listeners.admin.users. The admin token and users with token cannot approve, because programs on this"
+                        + " machine could read those tokens",
                     at: route.span,
                     path: fields.path.appending("routes").appending(route.name).appending("allow").appending(number)
                         .appending("approve")

@@ -20,6 +20,7 @@ package final class Reloader: Service {
         var adminTLS: OperatorTLS?
         let keepers: KeeperSupervisor
         let locks: CredentialLocks
+        let captures: CaptureStore
         let audit: any AuditLog
         let authority: LocalAuthority
         let secretRejection: SecretRejectionFlag
@@ -247,6 +248,7 @@ package final class Reloader: Service {
         if let warning = ProxyServer.warning(of: late, that: "it serves the new configuration") {
             report.warnings += "\(warning)\n"
         }
+        await parts.captures.prune(keeping: CapturedRoutes(plan, sources: sources).keys)
         report.warnings += await coverHosts(of: plan)
         if !renamed.isEmpty { await parts.locks.storeAgain() }
         for keeper in sources.keepers(keptFrom: live.sources) { keeper.reloaded() }

@@ -7,8 +7,8 @@ import Synchronization
 
 /// The phantoms of captured logins, as digests; outlives the gateway.
 ///
-/// What ends counts at once, whatever the disk does. What begins is on the disk before a client learns of it, if the disk answers in
-/// time.
+/// A revocation takes effect immediately, even if the disk fails. A new login is written before the client gets its phantom, unless the
+/// disk takes longer than 3 s.
 package final class CaptureStore: Sendable {
     private static let writeLimit: Duration = .seconds(3)
     /// Those of a large configuration have room.
@@ -53,8 +53,7 @@ package final class CaptureStore: Sendable {
         try logins.withLock { logins throws(Failure) in try body(logins) }
     }
 
-    /// Changes what is not written: which code is being exchanged.
-    func note<Answer: Sendable, Failure: Error>(
+    func changeInMemory<Answer: Sendable, Failure: Error>(
         _ body: (inout CapturedLogins) throws(Failure) -> Answer
     ) throws(Failure) -> Answer {
         try logins.withLock { logins throws(Failure) in try body(&logins) }
@@ -81,6 +80,9 @@ package final class CaptureStore: Sendable {
         await change(isEnd: true) { logins in keys.filter { logins.end($0) } }
     }
 
+    /// Forgets the logins of credentials that the configuration no longer captures.
+    func prune(keeping keys: Set<CredentialKey>) async { await change(isEnd: true) { $0.keepOnly(keys) } }
+
     private func store(isEnd: Bool) async {
         let result = await OwnThread.run(within: Self.writeLimit) { _ in
             self.writing.withLock { _ in
@@ -98,7 +100,7 @@ package final class CaptureStore: Sendable {
         case .failure(let failure): reason = "\(failure)"
         }
         logger.warning(
-            "Captured logins are not written; until they are, they end with the gateway",
+            "Cannot save captured logins; if the gateway restarts before they are saved, clients must log in again",
             metadata: ["gateway.path": "\(path)", "gateway.reason": "\(reason)"]
         )
     }

@@ -200,18 +200,22 @@ struct VendingLimits {
     private var waiting: [String: Int] = [:]
     /// What each client that asked in the last minute has spent.
     private var accounts: [String: Account] = [:]
+    private let problem: GatewayProblem
+
+    /// - Parameter problem: What a client over its limit is told.
+    init(refusing problem: GatewayProblem = Self.tooManyTokens) { self.problem = problem }
 
     /// - Parameter waits: Takes a place until ``leave(_:)``.
     /// - Returns: Why not now; nil when the client has entered.
     mutating func enter(_ client: String, waits: Bool, at now: MonotonicTime) -> GatewayProblem? {
-        guard !waits || hasPlace(for: client) else { return Self.problem }
+        guard !waits || hasPlace(for: client) else { return problem }
         accounts = accounts.compactMapValues { account in
             // Not in whole milliseconds: a client that asks several times within each would stop everybody's clock.
             let spent = account.spent - (now - account.updatedAt) / .seconds(1)
             return spent > 0 ? Account(spent: spent, updatedAt: now) : nil
         }
         let spent = accounts[client]?.spent ?? 0
-        guard spent + 1 <= Double(Self.burst) else { return Self.problem }
+        guard spent + 1 <= Double(Self.burst) else { return problem }
         accounts[client] = Account(spent: spent + 1, updatedAt: now)
         if waits { waiting[client, default: 0] += 1 }
         assert(spent >= 0 && spent + 1 <= Double(Self.burst), "A client was handed too many tokens.")
@@ -238,7 +242,7 @@ struct VendingLimits {
         assert(waiting.values.reduce(0, +) <= Self.maximumWaiting, "Too many requests wait.")
     }
 
-    private static let problem = GatewayProblem(
+    private static let tooManyTokens = GatewayProblem(
         .overloaded,
         "Too many token requests; keep using the token that was handed out until it expires.",
         retryAfter: .seconds(1)

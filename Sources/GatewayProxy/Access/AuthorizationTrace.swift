@@ -36,6 +36,8 @@ package struct AuthorizationTrace: Sendable {
         case connectionAuthRefused
         /// The token of a program of `exec` would reach the upstream.
         case runTokenRefused
+        /// A phantom is missing, unknown or misplaced (`capture`).
+        case phantomRefused
         case loopRefused
         case subjectNamed(String)
         case subjectRefused

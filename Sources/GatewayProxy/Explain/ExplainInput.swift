@@ -126,14 +126,17 @@ package struct DescribedRequest: Hashable, Sendable {
     package var remarks: [String] = []
 
     /// nil where a file has to be read to know it.
-    package var contentLength: Int? {
-        var length = 0
+    var body: [UInt8]? {
+        var body: [UInt8] = []
         for part in content {
             guard case .text(let text) = part else { return nil }
-            length += text.utf8.count
+            body += text.utf8
         }
-        return length
+        return body
     }
+
+    /// nil where a file has to be read to know it.
+    package var contentLength: Int? { body?.count }
 
     /// The files that the content is made of.
     package var files: [String] {

@@ -68,8 +68,23 @@ struct RequestJudge: Sendable {
         case .admitted(let admitted):
             judgement.disclosesNames = admitted.disclosesNames
             judgement.route = shared.routes[admitted.match.route].plan
-            return await follow(admitted, judgement, framing: decoder.head.framing)
+            let point = shared.authorizer.capturePoint(of: decoder.head, bytes.span, admitted.match)
+            judgement.capturedFor = point?.credential.name
+            let refusedCalls = refusalOfCalls(decoder.head, bytes.span, admitted.match)
+            return await follow(admitted, judgement, framing: decoder.head.framing, refusedCalls)
         }
+    }
+
+    /// Why calls of tools in the body are refused; nil if they pass, and where the body is not known.
+    private func refusalOfCalls(
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        _ match: RouteTable.Match
+    ) -> GatewayProblem? {
+        guard let body = request.body, !body.isEmpty,
+            let rule = shared.authorizer.ruleForBody(of: head, bytes, match, isFiltered: false)
+        else { return nil }
+        return rule.refusal(ofBody: body.span, head, bytes, route: shared.routes[match.route].plan.name)
     }
 
     /// The bytes of the head; for a CONNECT, those of the request inside.
@@ -129,7 +144,8 @@ struct RequestJudge: Sendable {
     private func follow(
         _ admitted: RequestAuthorizer.Admitted,
         _ judgement: RequestJudgement,
-        framing: BodyFraming
+        framing: BodyFraming,
+        _ refusedCalls: GatewayProblem?
     ) async -> RequestJudgement? {
         var judgement = judgement
         let now = shared.clock.monotonic()
@@ -141,6 +157,7 @@ struct RequestJudge: Sendable {
             judgement.problem = problem
             return judgement
         }
+        if judgement.capturedFor != nil { return judgement }
         let route = shared.routes[admitted.match.route]
         let credential = JudgedCredential(of: route, chosen: admitted.chosen, subject: judgement.subject, at: now)
         judgement.credential = credential?.use
@@ -156,6 +173,11 @@ struct RequestJudge: Sendable {
                 "The request shown lacks what the credential adds, which is not known until there is a token."
             )
         case .ready, nil: break
+        }
+        if let refusedCalls {
+            judgement.trace.add(.toolRefused)
+            judgement.problem = refusedCalls
+            return judgement
         }
         let draft = DepartureDraft(
             bytes: headBytes,

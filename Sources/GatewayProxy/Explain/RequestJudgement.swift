@@ -64,6 +64,8 @@ package struct RequestJudgement: Sendable {
     package var route: RoutePlan?
     /// Host and port to which bytes pass as they are, where no route leads there.
     package var tunnel: String?
+    /// The credential whose login the gateway captures, where it answers instead of the authorization server.
+    var capturedFor: String?
     package var credential: CredentialUse?
     var departure: Departure?
     package var remarks: [String] = []
@@ -114,7 +116,7 @@ extension Explanation {
 
     private static func outcome(of judgement: RequestJudgement) -> Outcome {
         guard judgement.problem == nil else { return .refused }
-        if judgement.trace.reasons.last == .preflightAnswered { return .answered }
+        if judgement.trace.reasons.last == .preflightAnswered || judgement.capturedFor != nil { return .answered }
         if judgement.tunnel != nil { return .tunnelled }
         if case .awaited? = judgement.credential?.answer { return .waits }
         return .forwarded
@@ -122,6 +124,10 @@ extension Explanation {
 
     private func verdict(of judgement: RequestJudgement) -> String {
         if let refusal { return "Would be refused: \(refusal.status) \(refusal.code): \(refusal.detail)" }
+        if let name = judgement.capturedFor {
+            return
+                "Would be answered by the gateway in place of the authorization server (credential \(name), capture)."
+        }
         if outcome == .answered { return "Would be answered by the gateway: the page may send the request." }
         if let tunnel = judgement.tunnel {
             return
@@ -374,6 +380,7 @@ private struct ExplanationSteps {
             .connectionAuthRefused:
             add("allow", detail, passes: false)
         case .runTokenRefused: add("client", detail, passes: false)
+        case .phantomRefused: add("capture", detail, passes: false)
         case .loopRefused: add("loop", detail, passes: false)
         case .subjectNamed(let subject): add("subject", "the request names \(subject)")
         case .subjectRefused: add("subject", detail, passes: false)

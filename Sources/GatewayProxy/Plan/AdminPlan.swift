@@ -65,4 +65,11 @@ package struct AdminUser: Hashable, Sendable {
     package var role: AdminRole
     /// The name, and what proves it: as for a client.
     package var proofs: AccessPlan.Client
+
+    /// Whether the user may approve requests. What proves it is neither in the configuration nor in a file that it names, where a
+    /// program of the same user could read it.
+    package var mayApprove: Bool {
+        guard role == .operator else { return false }
+        return proofs.tokens.allSatisfy { if case .tokenSHA256 = $0 { true } else { false } }
+    }
 }

@@ -155,7 +155,7 @@ package enum RouteDecoder {
             )
         $0("mcp_methods", default: "[]", example: "[prompts/get, \"resources/*\"]")
             .means(
-                "With tools: MCP methods that pass beside tools/call, the handshake, ping, lists, notifications and responses."
+                "With tools: MCP methods that pass besides tools/call, the handshake, ping, lists, notifications and responses."
             )
         $0("tools_from", default: "body", example: "header")
             .means(

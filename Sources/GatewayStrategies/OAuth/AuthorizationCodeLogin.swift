@@ -23,7 +23,7 @@ struct AuthorizationCodeLogin: LoginFlow {
     let client: ClientAuthentication
     /// Those of the configuration.
     let scopes: [String]
-    /// Those that a person asks for beside them.
+    /// Scopes that a person requested in addition.
     var addedScopes: [String] = []
     let browser: Browser
     /// The issuer that the response must name (RFC 9207); nil accepts any.

@@ -171,7 +171,7 @@ struct OAuthErrors: Sendable {
         return .loginLikely(
             .reauthorizationRequired,
             what: "\(authority) no longer knows the client (\(code))",
-            login: "its registration may be lost, so log in again, which registers it once more.",
+            login: "its registration may be lost, so log in with `authgateway login`, which registers it again.",
             otherwise: Self.commonAdvice[code] ?? "check the credential.",
             cause: failure.problem.cause
         )

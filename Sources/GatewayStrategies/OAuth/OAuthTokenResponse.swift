@@ -130,6 +130,7 @@ struct TokenAnswers: Sendable {
             return .success(token)
         }
         return result.mapError { failure in
+            if isRegistered, let lost = errors.lostRegistration(failure) { return lost }
             guard let code = failure.problem.cause?.code, Self.refusalsOfCodes.contains(code) else { return failure }
             return TokenFailure(
                 .loginRequired,

@@ -151,7 +151,7 @@ package final class KeeperContext: Sendable {
     /// What a person types to log in; nil for a credential without a login.
     var loginCommand: String? { loginCommand(with: []) }
 
-    /// - Parameter scopes: What the login asks for beside what it asks for anyway.
+    /// - Parameter scopes: Scopes to request in addition to the usual ones.
     func loginCommand(with scopes: [String]) -> String? {
         grant.login.map { _ in GatewayCommand.line(["login", name] + scopes.flatMap { ["--scope", $0] }) }
     }

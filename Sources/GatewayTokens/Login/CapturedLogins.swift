@@ -28,10 +28,14 @@ package struct CapturedLogins: Hashable, Sendable {
     package static let maximum = 1024
 
     package private(set) var captures: [CredentialKey: Capture]
-    /// Credentials for which a code is being exchanged: the account is decided by one at a time.
-    private var exchanging: Set<CredentialKey> = []
-    /// Those of them whose logins were ended meanwhile: what their codes bring is not taken.
-    private var overtaken: Set<CredentialKey> = []
+    /// The code that is being exchanged for a credential: the account is decided by one at a time.
+    private var exchanges: [CredentialKey: ExchangeState] = [:]
+
+    private enum ExchangeState {
+        case underway
+        /// The logins of the credential were ended meanwhile: what the code brings is not taken.
+        case endedMeanwhile
+    }
 
     package init(_ captures: [CredentialKey: Capture] = [:]) { self.captures = captures }
 
@@ -39,25 +43,22 @@ package struct CapturedLogins: Hashable, Sendable {
 
     /// Before the code goes out, which spends it. ``end(exchangeFor:)`` follows unless this throws.
     package mutating func begin(exchangeFor key: CredentialKey, by client: String?) throws(CaptureRefusal) {
-        guard !exchanging.contains(key) else { throw .busy }
+        guard exchanges[key] == nil else { throw .busy }
         // Whatever the answer says, it could not be compared.
         if let capture = captures[key], capture.account == nil, capture.logins.contains(where: { $0.client != client })
         {
             throw .otherClientsLogin
         }
-        exchanging.insert(key)
+        exchanges[key] = .underway
     }
 
-    package mutating func end(exchangeFor key: CredentialKey) {
-        exchanging.remove(key)
-        overtaken.remove(key)
-    }
+    package mutating func end(exchangeFor key: CredentialKey) { exchanges[key] = nil }
 
     /// Whether the login may take the place of the credential's token.
     ///
     /// - Parameter account: Its account, as a digest; nil where that is not told.
     package func check(_ account: [UInt8]?, of key: CredentialKey, for client: String?) throws(CaptureRefusal) {
-        guard !overtaken.contains(key) else { throw .ended }
+        guard exchanges[key] != .endedMeanwhile else { throw .ended }
         guard let capture = captures[key], !capture.logins.isEmpty else { return }
         if let known = capture.account, let account {
             guard known.span.isSame(as: account.span) else { throw .otherAccount }
@@ -71,7 +72,7 @@ package struct CapturedLogins: Hashable, Sendable {
     /// - Returns: false if the logins of the credential were ended since its code went out; this one is not added then.
     @discardableResult
     package mutating func add(_ login: Login, account: [UInt8]?, to key: CredentialKey) -> Bool {
-        guard !overtaken.contains(key) else { return false }
+        guard exchanges[key] != .endedMeanwhile else { return false }
         var capture = captures[key] ?? Capture(account: account, logins: [])
         // It may be another account: the earlier phantoms of the client must not act for it.
         if capture.account == nil || account == nil { capture = Capture(account: account, logins: []) }
@@ -89,21 +90,25 @@ package struct CapturedLogins: Hashable, Sendable {
 
     /// Whether the client may use the credential.
     ///
-    /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
-    ///
     /// - Parameter access: The digest of what it presents.
     package func admits(_ access: [UInt8], of client: String?, to key: CredentialKey) -> Bool {
-        var isFound = false
-        for login in captures[key]?.logins ?? [] where login.digests.access.span.isSame(as: access.span) {
-            isFound = isFound || login.client == client
-        }
-        return isFound
+        holds(access, at: \.access, by: client, for: key)
     }
 
     /// Whether the client may refresh with this.
     package func refreshes(_ refresh: [UInt8], of client: String?, for key: CredentialKey) -> Bool {
+        holds(refresh, at: \.refresh, by: client, for: key)
+    }
+
+    /// Digests are compared, all of them and to their ends, so the time tells nothing about how near a guess was.
+    private func holds(
+        _ digest: [UInt8],
+        at member: KeyPath<Phantom.Digests, [UInt8]>,
+        by client: String?,
+        for key: CredentialKey
+    ) -> Bool {
         var isFound = false
-        for login in captures[key]?.logins ?? [] where login.digests.refresh.span.isSame(as: refresh.span) {
+        for login in captures[key]?.logins ?? [] where login.digests[keyPath: member].span.isSame(as: digest.span) {
             isFound = isFound || login.client == client
         }
         return isFound
@@ -122,7 +127,7 @@ package struct CapturedLogins: Hashable, Sendable {
                 && (login.digests.access.span.isSame(as: digest.span)
                     || login.digests.refresh.span.isSame(as: digest.span))
         }
-        // Without logins, anybody may begin anew, with whatever account.
+        // With no logins left, any client may log in, with any account.
         captures[key] = capture.logins.isEmpty ? nil : capture
         return capture.logins.count < before
     }
@@ -131,7 +136,12 @@ package struct CapturedLogins: Hashable, Sendable {
     ///
     /// - Returns: Whether there were any.
     package mutating func end(_ key: CredentialKey) -> Bool {
-        if exchanging.contains(key) { overtaken.insert(key) }
+        if exchanges[key] != nil { exchanges[key] = .endedMeanwhile }
         return captures.removeValue(forKey: key) != nil
+    }
+
+    /// Ends the logins of all other credentials.
+    package mutating func keepOnly(_ keys: Set<CredentialKey>) {
+        for key in Set(captures.keys).union(exchanges.keys).subtracting(keys) { _ = end(key) }
     }
 }

@@ -133,7 +133,7 @@ package enum CaptureRefusal: Error, Hashable, Sendable {
         case .otherClient:
             OAuthAnswer(
                 error: "invalid_client",
-                "The gateway captures logins of another client_id than this one.",
+                "This client_id is not the one whose logins the gateway captures.",
                 status: 401
             )
         case .otherGrant:
@@ -190,9 +190,9 @@ package enum CaptureRefusal: Error, Hashable, Sendable {
 /// That for the access token is made from that for the refresh token, so a refresh gives the same one again.
 package struct Phantom: Hashable, Sendable {
     /// What phantoms begin with. Requests are searched for it.
-    package static let marks: [StaticString] = ["agp_r_", "agp_a_"]
-    private static let refreshMark = "agp_r_"
-    private static let accessMark = "agp_a_"
+    package static let marks: [StaticString] = [refreshMark, accessMark]
+    private static let refreshMark: StaticString = "agp_r_"
+    private static let accessMark: StaticString = "agp_a_"
     /// In lower-case hexadecimal digits.
     private static let digits = 64
 
@@ -200,22 +200,22 @@ package struct Phantom: Hashable, Sendable {
     package let access: Secret
 
     package init(sha256: ([UInt8]) -> [UInt8]) {
-        self.init(refresh: Secret(Self.refreshMark + Hexadecimal.random(bytes: Self.digits / 2)), sha256: sha256)
+        self.init(refresh: Secret("\(Self.refreshMark)\(Hexadecimal.random(bytes: Self.digits / 2))"), sha256: sha256)
     }
 
     /// - Parameter refresh: What ``isRefresh(_:)``.
     package init(refresh: Secret, sha256: ([UInt8]) -> [UInt8]) {
         self.refresh = refresh
-        access = Secret(Self.accessMark + Hexadecimal.text(of: refresh.withValue { sha256(Array($0.utf8)) }))
+        access = Secret("\(Self.accessMark)\(Hexadecimal.text(of: refresh.withValue { sha256(Array($0.utf8)) }))")
     }
 
     package static func isRefresh(_ token: Secret) -> Bool { token.withValue { has(Array($0.utf8), refreshMark) } }
     package static func isAccess(_ token: [UInt8]) -> Bool { has(token, accessMark) }
 
-    private static func has(_ token: [UInt8], _ mark: String) -> Bool {
-        token.count == mark.utf8.count + digits && token.starts(with: mark.utf8)
-            && token.dropFirst(mark.utf8.count)
-                .allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    private static func has(_ token: [UInt8], _ mark: StaticString) -> Bool {
+        let mark = mark.description.utf8
+        return token.count == mark.count + digits && token.starts(with: mark)
+            && token.dropFirst(mark.count).allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
     }
 
     /// What is kept of it.

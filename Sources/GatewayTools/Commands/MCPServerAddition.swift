@@ -314,7 +314,8 @@ struct LoginSummary: Sendable {
         ]
         // Its metadata may name the authorization server of somebody else, whose tokens it would get.
         if found.authorizeURL.origin.host != server.origin.host {
-            lines.append(("", "This is another host than the MCP server's, which gets its token: trust both, or stop."))
+            let advice = "Continue only if you trust both."
+            lines.append(("", "The MCP server is on another host and will receive the tokens issued here. \(advice)"))
         }
         if host(found.tokenURL) != host(found.authorizeURL) { lines.append(("Tokens come from", host(found.tokenURL))) }
         if findings.resource != server.text { lines.append(("Valid for", findings.resource)) }

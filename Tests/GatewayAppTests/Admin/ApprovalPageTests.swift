@@ -76,7 +76,7 @@ struct ApprovalPageTests {
             #expect(page.text.contains("&lt;script&gt;alert(1)&lt;/script&gt;\\u{1b}[2J"))
             #expect(page.text.contains("&lt;b&gt;deploy") && page.text.contains("?a=&lt;i&gt;"))
             for piece in ["<script", "<b>", "<i>", "\u{1B}"] { #expect(!page.text.contains(piece)) }
-            #expect(page.text.contains("01ab") && page.text.contains("since 5 s, for 174 s more"))
+            #expect(page.text.contains("01ab") && page.text.contains("<dt>Waiting</dt><dd>5 s; expires in 174 s"))
         }
     }
 
@@ -87,12 +87,14 @@ struct ApprovalPageTests {
             _ = try await askAdmin(.POST, "/approvals", port, body: "token=alice-token&\(form)=approve")
             _ = try await askAdmin(.POST, "/approvals", port, body: "token=admin-token&\(form)=approve")
             _ = try await askAdmin(.POST, "/approvals", port, body: "token=alice-token&\(form)=deny")
-            // Whatever is not an approval is none.
-            _ = try await askAdmin(.POST, "/approvals", port, body: "token=alice-token&\(form)=x")
+            for decision in ["\(form)=x", "id=k3f9a01-2s"] {
+                let page = try await askAdmin(.POST, "/approvals", port, body: "token=alice-token&\(decision)")
+                #expect(page.text.contains("Choose Approve or Deny.") && page.text.contains("k3f9a01-2s"))
+            }
             _ = try await askAdmin(.POST, "/api/approvals/k3f9a01-2s/approve", port, token: "alice-token")
             _ = try await askAdmin(.POST, "/api/approvals/k3f9a01-2s/approve", port, token: "admin-token")
         }
-        let expected = ["approve alice", "approve -", "deny alice", "deny alice", "approve alice", "approve -"]
+        let expected = ["approve alice", "approve -", "deny alice", "approve alice", "approve -"]
         #expect(control.performed == expected)
     }
 

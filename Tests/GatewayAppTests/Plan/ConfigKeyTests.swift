@@ -72,7 +72,7 @@ struct ConfigKeyTests {
         "belong together", "has no effect", "no client is configured", "nothing is named \"{{unique_id}}\"",
         "which is missing", "is not used: put {{unique_id}}", "tunnel needs", "also needs path and hosts",
         "Box expects",
-        "cannot be used here: the token server gets a header field", "nobody could approve these requests",
+        "cannot be used here: the token server gets a header field", "no operator can approve these requests",
     ]
 
     /// An example shows one key: what it needs beside itself is missing.

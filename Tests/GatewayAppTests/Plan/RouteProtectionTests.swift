@@ -108,7 +108,7 @@ struct RouteProtectionTests {
         let outcome = approval("{path: /a}, {path: /deploy, approve: true}", users: users)
         #expect(outcome.plan == nil)
         let report = outcome.report(consequence: "refused")
-        #expect(report.contains("routes.app.allow[1].approve: nobody could approve these requests"), "\(report)")
+        #expect(report.contains("routes.app.allow[1].approve: no operator can approve these requests"), "\(report)")
         #expect(report.contains("token_sha256 or certificate"))
     }
 

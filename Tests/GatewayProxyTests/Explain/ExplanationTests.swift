@@ -125,6 +125,13 @@ struct ExplanationTests {
         #expect(Self.explain(judgement).refusal?.detailForClient == nil)
     }
 
+    @Test func aRefusedPhantomIsAStepOfItsOwn() throws {
+        var judgement = try Self.judgement("http://localhost:8080/a")
+        judgement.trace.add(.phantomRefused)
+        judgement.problem = GatewayProblem(.routeForbidden, "Only in Authorization.")
+        #expect(Self.explain(judgement).text().contains("\ncapture     refused: Only in Authorization.\n"))
+    }
+
     @Test func manyRoutesAreCounted() throws {
         let routes = (0..<40).map { AuthorizerFixture.route("r\($0)") }
         var judgement = try Self.judgement("http://localhost:8080/r7/a")

@@ -227,6 +227,18 @@ struct CapturedLoginTests {
         #expect(isNextAdded && logins.admits([2, 2], of: "a", to: Self.key))
     }
 
+    @Test func loginsOfOtherCredentialsAreForgotten() throws {
+        let other = CredentialKey(digest: "other")
+        var logins = CapturedLogins()
+        for key in [Self.key, other] { logins.add(Self.login("a", 1), account: [7], to: key) }
+        try logins.begin(exchangeFor: Self.key, by: "a")
+        try logins.begin(exchangeFor: other, by: "a")
+        logins.keepOnly([Self.key])
+        #expect(logins.admits([2, 1], of: "a", to: Self.key) && !logins.admits([2, 1], of: "a", to: other))
+        try logins.check([7], of: Self.key, for: "a")
+        #expect(throws: CaptureRefusal.ended) { try logins.check([7], of: other, for: "a") }
+    }
+
     @Test func loginsAreBounded() {
         var logins = CapturedLogins()
         for number in 0...UInt8(CapturedLogins.maximumPerClient) {

@@ -304,7 +304,7 @@ struct LoginDiscoveryTests {
         let found = try await findings(Self.usual)
         let text = LoginSummary(try AuthorityURL(Self.server), found, client: nil).text
         #expect(text.contains("Authorization server  auth.example.org (https://auth.example.org)\n"))
-        #expect(text.contains("This is another host than the MCP server's"))
+        #expect(text.contains("The MCP server is on another host"))
         let own = LoginSummary(try AuthorityURL("https://auth.example.org/mcp"), found, client: nil).text
         #expect(!own.contains("another host"))
         #expect(text.contains("Scopes                read\n") && text.contains("registered at auth.example.org\n"))
