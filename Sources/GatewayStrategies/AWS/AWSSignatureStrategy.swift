@@ -160,6 +160,16 @@ struct AWSSignatureStrategy: DerivedStrategy {
         return ("secret_access_key", signer.keys.secret)
     }
 
+    var shownSettings: [String: String] {
+        let (regions, services) =
+            switch keys {
+            case .own(let signer): (signer.regions, signer.services)
+            case .temporary(let grant): (grant.regions, grant.services)
+            }
+        return ["region": regions, "service": services].filter { !$0.value.isEmpty }
+            .mapValues { $0.joined(separator: ", ") }
+    }
+
     // MARK: Parents
 
     func made(from parent: any TokenGrant) throws(UnusableInput) -> any AuthStrategy {
