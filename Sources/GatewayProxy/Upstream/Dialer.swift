@@ -276,7 +276,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
         let isRefused = String(describing: error).contains("NO_APPLICATION_PROTOCOL")
         let problem =
             isRefused
-            ? GatewayProblem.speaksNoHTTP2(target.origin)
+            ? target.behindProxy(.speaksNoHTTP2(target.origin))
             : target.problem(error, certificate: certificate)
         fail(problem)
     }
@@ -302,7 +302,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
         guard isReady, let id, let context, let done = done.take() else { return }
         guard let version = target.version.version(chosen: chosen, isEncrypted: isEncrypted) else {
             self.done = done
-            return fail(.speaksNoHTTP2(target.origin))
+            return fail(target.behindProxy(.speaksNoHTTP2(target.origin)))
         }
         do {
             switch version {
@@ -326,7 +326,9 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
     }
 
     private func becomeHTTP2(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: @escaping Done) throws {
-        let connection = dialer.makeHTTP2Connection(of: pool, id) { done($0.map { .http2($0) }) }
+        let connection = dialer.makeHTTP2Connection(of: pool, id) { [target] result in
+            done(result.map { .http2($0) }.mapError { target.behindProxy($0) })
+        }
         if let allocator = dialer.sharedAllocator {
             try context.channel.syncOptions?.setOption(.recvAllocator, value: allocator)
         }
