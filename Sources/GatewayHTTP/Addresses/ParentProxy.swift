@@ -9,7 +9,7 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
     package var login: Secret?
     /// The name of the credential that ``login`` comes from; nil for a user name and a password.
     package var credential: String?
-    /// PEM of the authorities that the proxy's certificate must come from; nil trusts the system's.
+    /// The PEM file with the certificate authorities that the proxy's certificate must come from; nil for the system's.
     package var caPath: String?
 
     package init(origin: Origin) { self.origin = origin }

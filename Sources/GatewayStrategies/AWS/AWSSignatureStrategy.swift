@@ -33,7 +33,7 @@ struct AWSSignatureStrategy: DerivedStrategy {
             example: "aws-base"
         ),
         "web_identity": KeyMeaning(
-            "A token from another issuer that asks for the role, instead of an access key. It is fetched for each request.",
+            "A token from another issuer that asks for the role, instead of an access key. It is read again for each token request.",
             example: "{file: /var/run/secrets/eks.amazonaws.com/serviceaccount/token}"
         ),
         "assume_role": KeyMeaning(
