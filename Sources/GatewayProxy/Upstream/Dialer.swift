@@ -25,7 +25,7 @@ final class Dialer {
     private let clock: LoopClock
     private let buffers: SpareBuffers
     private let logger: Logger
-    private let viaName: String
+    private let connectVia: String
     /// Logged once, not for every connection.
     private var wrongKey: CertificatePin?
 
@@ -42,7 +42,7 @@ final class Dialer {
         clock = worker.clock
         buffers = worker.buffers
         logger = shared.logger
-        viaName = shared.viaName
+        connectVia = shared.connectVia()
     }
 
     /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
@@ -50,8 +50,7 @@ final class Dialer {
     /// - Parameter done: Gets a connection whose TLS handshake may be under way. May be called before this returns.
     func dial(for pool: UpstreamPool, _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void) {
         if let parent = target.parent {
-            if let problem = worker?.problem(with: parent) { return done(.failure(problem)) }
-            if let problem = server?.refusalByProxy { return done(.failure(problem)) }
+            if let problem = worker?.problem(with: parent, to: server) { return done(.failure(problem)) }
             server?.dialled = TunnelDestination.Dialled.byProxy
             return dial(resolver, for: pool, done)
         }
@@ -99,7 +98,7 @@ final class Dialer {
         try descriptors.requireRoom(for: channel) { [worker] in worker?.freeIdle() }
         try timeouts.keepAlive.set(on: channel)
         if let parent = target.parent {
-            try parent.begin(channel, to: target.tunnelEnd, via: "1.1 \(viaName)")
+            try parent.begin(channel, to: target.tunnelEnd, via: connectVia)
             try worker?.register(channel, through: parent)
         }
         let pipeline = channel.pipeline.syncOperations
