@@ -10,7 +10,7 @@ package import NIOSSL
 enum TransportErrors {
     /// There is no connection yet.
     ///
-    /// - Parameter proxy: What is dialed instead of the server.
+    /// - Parameter proxy: What is dialled instead of the server.
     static func whileConnecting(_ error: any Error, _ proxy: ParentProxy?) -> TokenTransportFailure {
         let reason: TokenTransportFailure.Reason =
             switch error {
@@ -131,7 +131,7 @@ package struct ForeignCertificate: Error {
 }
 
 extension PeerName {
-    /// - Parameter certificate: One that the library trusts. The library also accepts one for the address that was dialed.
+    /// - Parameter certificate: One that the library trusts. The library also accepts one for the address that was dialled.
     package func check(_ certificate: NIOSSLCertificate) throws(ForeignCertificate) {
         let names = certificate._subjectAlternativeNames().map { name -> Alternative in
             switch name.nameType {

@@ -52,6 +52,27 @@ struct HTTP2UpstreamTests {
         }
     }
 
+    @Test func aFailureBehindAProxyNamesTheProxy() async throws {
+        let parent = try RawOrigin { connection, _, origin in
+            origin.record(connection.read(through: "\r\n\r\n") ?? "")
+            connection.send("HTTP/1.1 200 OK\r\n\r\n")
+            _ = connection.read(through: "\r\nSM\r\n\r\n")
+            connection.close()
+        }
+        let plan = ParentProxy(origin: Origin(scheme: .http, host: "127.0.0.1", port: parent.port))
+        try await withProxy(
+            parent,
+            route: {
+                $0.upstreamProtocol = .http2
+                $0.proxy = plan
+            }
+        ) { proxy in
+            let answer = try proxy.exchange(Self.get())
+            #expect(answer.head.hasPrefix("HTTP/1.1 502 ") && answer.body.contains("goes through the proxy"))
+            #expect(parent.requests.first?.hasPrefix("CONNECT ") == true)
+        }
+    }
+
     @Test func aCollectedBodyGoesWithItsLength() async throws {
         let signer = TellingSigner(demand: .wholeBody)
         let source = FixedCredentialSource(name: "keys", strategy: "telling", signer: .everyRequest(signer))

@@ -177,7 +177,9 @@ package struct PlanChange: Hashable, Sendable, Codable {
             let (from, to) = (before[key] ?? "nothing", after[key] ?? "nothing")
             return key.isEmpty ? "\(from) -> \(to)" : "\(key): \(from) -> \(to)"
         }
-        if notes.isEmpty, !isSameOtherwise { return ["something that is not shown, such as a secret or a URL"] }
+        if notes.isEmpty, !isSameOtherwise {
+            return ["a setting whose value is not shown, such as a secret or a URL"]
+        }
         return notes
     }
 

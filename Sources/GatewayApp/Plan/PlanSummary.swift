@@ -189,6 +189,8 @@ extension PlanSummary.Credential {
         let routes: [String]
         let subject: String?
         let parent: String?
+        /// Those of its strategy, by key.
+        let settings: [String: String]
         /// The header field that names the subject.
         var subjectField: String?
         /// How many subjects there may be at a time.
@@ -205,6 +207,7 @@ extension PlanSummary.Credential {
             self.routes = routes
             subject = behavior.subject
             parent = plan.parent.map { whole.credentials[$0].name }
+            settings = plan.strategy.shownSettings
             if case .tokens(let grants) = behavior {
                 subjectField = grants.naming.field
                 maximumSubjects = grants.limit
@@ -223,6 +226,7 @@ extension PlanSummary.Credential {
         values["routes"] = .texts(shown.routes)
         values["subject"] = shown.subject.map { .text($0) }
         values["parent"] = shown.parent.map { .text($0) }
+        if !shown.settings.isEmpty { values["settings"] = .mapping(shown.settings.mapValues { .text($0) }) }
         values["subject_field"] = shown.subjectField.map { .text($0) }
         values["maximum_subjects"] = shown.maximumSubjects.map { .number($0) }
         values["vend"] = shown.vendedTo.map { .texts($0) }
@@ -347,6 +351,9 @@ extension PlanSummary.Credential: PlanSummaryItem {
             add("subject", "of \(field.text), at most \(maximum.text)")
         }
         add("parent", values["parent"]?.text)
+        if case .mapping(let settings)? = values["settings"] {
+            for (key, value) in settings.sorted(by: { $0.key < $1.key }) { add(key, value.text) }
+        }
         for line in RenewalPolicy.keys.shownLines(of: values) { add(line.key, line.text) }
         if let clients = values["vend"], let token = values["vended_token"] {
             add("vend", "\(token.text) to \(clients.text)")

@@ -9,7 +9,7 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
     package var login: Secret?
     /// The name of the credential that ``login`` comes from; nil for a user name and a password.
     package var credential: String?
-    /// PEM of the authorities that the proxy's certificate must come from; nil trusts the system's.
+    /// The PEM file with the certificate authorities that the proxy's certificate must come from; nil for the system's.
     package var caPath: String?
 
     package init(origin: Origin) { self.origin = origin }
@@ -41,7 +41,8 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
         let detail =
             switch status {
             case 502, 503, 504: "The proxy \(self) could not connect to \(server) (status \(status))."
-            default: "The proxy \(self) refuses connections to \(server) (status \(status)); do its rules allow that?"
+            default:
+                "The proxy \(self) refuses connections to \(server) (status \(status)); allow the server in the proxy's rules."
             }
         return ProxyProblem(detail, .proxyRefused)
     }
@@ -119,14 +120,16 @@ package struct ParentProxy: Hashable, Sendable, CustomStringConvertible {
     private static func login(_ text: Substring) throws(UnusableInput) -> Secret {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         let decoded = parts.map { PercentEncoding.decode(String($0)) }
-        guard let user = decoded[0], !user.contains(":"), isLine(user),
-            let password = decoded.count > 1 ? decoded[1] : "", isLine(password)
+        guard let user = decoded[0], !user.contains(":"), hasNoControlCharacters(user),
+            let password = decoded.count > 1 ? decoded[1] : "", hasNoControlCharacters(password)
         else { throw UnusableInput("the user name or password in it cannot be sent") }
         return basic(user: user, password: Secret(password))
     }
 
-    /// Has no control characters, which user names and passwords must not contain (RFC 7617 section 2).
-    package static func isLine(_ text: String) -> Bool { text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
+    /// User names and passwords must have none (RFC 7617 section 2).
+    package static func hasNoControlCharacters(_ text: String) -> Bool {
+        text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+    }
 }
 
 /// A failure of a ``ParentProxy``, or of the connection to it.

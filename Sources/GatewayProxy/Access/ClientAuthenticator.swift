@@ -264,7 +264,7 @@ package struct ClientAuthenticator: Sendable {
         return false
     }
 
-    /// Whether a token stands there, at either end of a row of its digits.
+    /// Whether a sequence of hexadecimal digits in the range begins or ends with a run token.
     private func holdsRun(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>, of runs: RunTokens) -> Bool {
         guard range.count >= RunTokens.length else { return false }
         var start = range.lowerBound
@@ -515,10 +515,8 @@ package enum ClientTokenParser {
         "bearer ", "token ", "apikey ", "bot ", "deepl-auth-key ", "geniekey ", "oauth ", "ssws ",
     ]
 
-    /// Reads `Bearer x`, other ``schemes``, and `Basic base64(user:x)`; any other value counts as the token itself.
-    ///
-    /// Reads a token. In Basic it is the password, or the user name if the password is empty: both are what people write into a
-    /// proxy URL.
+    /// Reads the token in `Bearer x`, another of ``schemes``, or Basic; any other value is the token itself. In Basic, it is the password, or
+    /// the user name if the password is empty.
     package static func read(_ bytes: borrowing Span<UInt8>, _ value: Range<Int>) -> [UInt8] {
         for scheme in schemes {
             let end = value.lowerBound + scheme.utf8CodeUnitCount

@@ -1061,7 +1061,7 @@ extension HTTP1ClientConnection {
         // The dialer answers earlier. A proxy may take as long again to open its tunnel.
         setDeadline(timeouts.connect + timeouts.connect + timeouts.linger)
         let tunnel = ConnectTunnel(to: destination, of: self, countedBy: usage, isEstablished: isEstablished)
-        TunnelDialer(to: destination, of: configuration.worker, under: shared)
+        TunnelDialer(to: destination, through: tunnel.parent, of: configuration.worker, under: shared)
             .dial { [self] result in
                 switch result {
                 case .success(let connection): begin(tunnel, on: connection)

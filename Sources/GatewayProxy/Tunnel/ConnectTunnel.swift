@@ -29,7 +29,7 @@ final class ConnectTunnel: DeadlineKeeper {
     private let configuration: WorkerConfiguration
     private let place: RequestPlace
     /// The proxy that it goes through; nil for none.
-    private let parent: ParentHop?
+    let parent: ParentHop?
     private var phase = Phase.dialling
     private var record: ExchangeRecord
     /// nil for a client without limits.
@@ -125,9 +125,8 @@ final class ConnectTunnel: DeadlineKeeper {
     }
 
     private func isAdmitted(by shared: ProxyShared) -> Bool {
-        guard shared.authorizer.stillAdmits(destination, on: connection) else { return false }
-        // Without that proxy, the server's address would have a say.
-        return parent == nil || shared.parent(ofUnrouted: destination.origin)?.plan == parent?.plan
+        shared.authorizer.stillAdmits(destination, on: connection)
+            && shared.stillReaches(destination.origin, through: parent)
     }
 
     /// - Parameter problem: nil for what belongs to tunnels: an end is lost, or nothing has passed for long.
@@ -204,8 +203,14 @@ struct TunnelDialer: Sendable {
     private let parent: ParentHop?
     private let worker: NIOLoopBound<Worker>
 
-    init(to destination: TunnelDestination, of worker: Worker, under shared: ProxyShared) {
-        parent = shared.parent(ofUnrouted: destination.origin)
+    /// - Parameter parent: The proxy that the tunnel goes through; nil for none.
+    init(
+        to destination: TunnelDestination,
+        through parent: ParentHop?,
+        of worker: Worker,
+        under shared: ProxyShared
+    ) {
+        self.parent = parent
         self.worker = NIOLoopBound(worker, eventLoop: worker.loop)
         self.destination = destination
         loop = worker.loop
@@ -262,9 +267,7 @@ struct TunnelDialer: Sendable {
         try shared.descriptors.requireRoom(for: channel, freeIdle: freeIdle)
         try shared.timeouts.keepAlive.set(on: channel)
         if let parent {
-            // A client that is itself a gateway is told by this if it is asked again.
-            let via = destination.via.isEmpty ? "1.1 \(shared.viaName)" : "\(destination.via), 1.1 \(shared.viaName)"
-            try parent.begin(channel, to: destination.origin, via: via)
+            try parent.begin(channel, to: destination.origin, via: shared.connectVia(after: destination.via))
             try worker.value.register(channel, through: parent)
         }
         let end = TunnelEnd(hasDirectSocket: parent.map { !$0.isEncrypted } ?? true)
@@ -275,7 +278,7 @@ struct TunnelDialer: Sendable {
         through parent: ParentHop,
         _ done: @escaping (Result<Connection, GatewayProblem>) -> Void
     ) {
-        if let problem = worker.value.problem(with: parent) ?? destination.refusalByProxy {
+        if let problem = worker.value.problem(with: parent, to: destination) {
             // On a later turn, as all other answers.
             return loop.assumeIsolated().execute { done(.failure(problem)) }
         }

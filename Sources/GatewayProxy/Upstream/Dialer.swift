@@ -25,7 +25,7 @@ final class Dialer {
     private let clock: LoopClock
     private let buffers: SpareBuffers
     private let logger: Logger
-    private let viaName: String
+    private let connectVia: String
     /// Logged once, not for every connection.
     private var wrongKey: CertificatePin?
 
@@ -42,7 +42,7 @@ final class Dialer {
         clock = worker.clock
         buffers = worker.buffers
         logger = shared.logger
-        viaName = shared.viaName
+        connectVia = shared.connectVia()
     }
 
     /// Resolved asynchronously, happy eyeballs (RFC 8305), bounded by `connect_timeout`.
@@ -50,8 +50,7 @@ final class Dialer {
     /// - Parameter done: Gets a connection whose TLS handshake may be under way. May be called before this returns.
     func dial(for pool: UpstreamPool, _ done: @escaping (Result<Dialled, GatewayProblem>) -> Void) {
         if let parent = target.parent {
-            if let problem = worker?.problem(with: parent) { return done(.failure(problem)) }
-            if let problem = server?.refusalByProxy { return done(.failure(problem)) }
+            if let problem = worker?.problem(with: parent, to: server) { return done(.failure(problem)) }
             server?.dialled = TunnelDestination.Dialled.byProxy
             return dial(resolver, for: pool, done)
         }
@@ -99,7 +98,7 @@ final class Dialer {
         try descriptors.requireRoom(for: channel) { [worker] in worker?.freeIdle() }
         try timeouts.keepAlive.set(on: channel)
         if let parent = target.parent {
-            try parent.begin(channel, to: target.tunnelEnd, via: "1.1 \(viaName)")
+            try parent.begin(channel, to: target.tunnelEnd, via: connectVia)
             try worker?.register(channel, through: parent)
         }
         let pipeline = channel.pipeline.syncOperations
@@ -276,7 +275,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
         let isRefused = String(describing: error).contains("NO_APPLICATION_PROTOCOL")
         let problem =
             isRefused
-            ? GatewayProblem.speaksNoHTTP2(target.origin)
+            ? target.behindProxy(.speaksNoHTTP2(target.origin))
             : target.problem(error, certificate: certificate)
         fail(problem)
     }
@@ -302,7 +301,7 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
         guard isReady, let id, let context, let done = done.take() else { return }
         guard let version = target.version.version(chosen: chosen, isEncrypted: isEncrypted) else {
             self.done = done
-            return fail(.speaksNoHTTP2(target.origin))
+            return fail(target.behindProxy(.speaksNoHTTP2(target.origin)))
         }
         do {
             switch version {
@@ -326,7 +325,9 @@ final class UpstreamNegotiation: ChannelInboundHandler, RemovableChannelHandler,
     }
 
     private func becomeHTTP2(_ context: ChannelHandlerContext, _ id: ConnectionID, _ done: @escaping Done) throws {
-        let connection = dialer.makeHTTP2Connection(of: pool, id) { done($0.map { .http2($0) }) }
+        let connection = dialer.makeHTTP2Connection(of: pool, id) { [target] result in
+            done(result.map { .http2($0) }.mapError { target.behindProxy($0) })
+        }
         if let allocator = dialer.sharedAllocator {
             try context.channel.syncOptions?.setOption(.recvAllocator, value: allocator)
         }

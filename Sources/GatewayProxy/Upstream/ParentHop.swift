@@ -51,7 +51,7 @@ final class ParentHop: Sendable {
         source.flatMap { $0.isLocked ? GatewayProblem.locked($0.name) : nil }
     }
 
-    /// What is said where a reload has taken its login away.
+    /// The problem after a reload has replaced its login.
     var replaced: GatewayProblem {
         Self.problem(
             .upstreamUnreachable,

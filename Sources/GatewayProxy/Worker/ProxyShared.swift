@@ -141,6 +141,20 @@ final class ProxyShared: Sendable {
         return unroutedParents.first { $0.plan == plan }
     }
 
+    /// Through a proxy, the server's addresses were never checked, so such a request must not go directly now.
+    ///
+    /// - Parameter parent: The proxy that a request to the server went through; nil for none.
+    func stillReaches(_ server: Origin, through parent: ParentHop?) -> Bool {
+        parent == nil || self.parent(ofUnrouted: server)?.plan == parent?.plan
+    }
+
+    /// The value of `Via` in a CONNECT to a proxy. A client that is itself a gateway is told by it if it is asked again.
+    ///
+    /// - Parameter received: What the client's CONNECT had; empty without.
+    func connectVia(after received: String = "") -> String {
+        received.isEmpty ? "1.1 \(viaName)" : "\(received), 1.1 \(viaName)"
+    }
+
     /// Whether any proxy is still sent what this one was sent.
     func sendsLogin(of parent: ParentHop) -> Bool { parent.login.map(proxyLogins.contains) ?? true }
 

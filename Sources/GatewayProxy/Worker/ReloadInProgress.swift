@@ -62,9 +62,8 @@ final class ReloadInProgress {
         case .preflight: return .other
         case .unrouted(let unrouted):
             guard let server = exchange.server, server.stillAdmitted(by: unrouted.server) else { return .other }
-            // Without its proxy, the server's address would have a say.
-            let parent = exchange.shared.parent(ofUnrouted: server.plainOrigin)?.plan
-            return parent == nil || parent == new.parent(ofUnrouted: server.plainOrigin)?.plan ? .admitted : .other
+            let parent = exchange.shared.parent(ofUnrouted: server.plainOrigin)
+            return new.stillReaches(server.plainOrigin, through: parent) ? .admitted : .other
         case .admitted(let admitted):
             guard exchange.goes(by: new.routes[admitted.match.route], as: admitted.client) else { return .other }
             let bytes = request.bytes

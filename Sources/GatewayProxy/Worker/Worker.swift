@@ -105,9 +105,12 @@ final class Worker {
     }
 
     /// Why nothing may be sent to that proxy now. A request that came before a reload may ask.
-    func problem(with parent: ParentHop) -> GatewayProblem? {
+    ///
+    /// - Parameter server: Where no route leads to it.
+    func problem(with parent: ParentHop, to server: TunnelDestination? = nil) -> GatewayProblem? {
         if let problem = parent.lockedProblem { return problem }
-        return current?.shared.sendsLogin(of: parent) ?? true ? nil : parent.replaced
+        guard current?.shared.sendsLogin(of: parent) ?? true else { return parent.replaced }
+        return server?.refusalByProxy
     }
 
     private func endThroughProxies() {

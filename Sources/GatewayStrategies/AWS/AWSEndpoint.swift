@@ -3,12 +3,15 @@ struct AWSEndpoint: Hashable, Sendable {
     /// As signatures name the service; nil if the host does not name one.
     private(set) var service: String?
     private(set) var region: String?
-    /// The host serves more than one region: ``region`` is only the usual one.
+    /// The host serves more than one region: ``region`` is only the usual one, and nil where there is none.
     private(set) var isGlobal = false
     /// What stands before the service: the bucket in `bucket.s3.eu-west-1.amazonaws.com`. Empty for the service itself.
     private(set) var bucket = ""
 
     private static let suffixes = [".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".on.aws"]
+
+    /// Those of partitions that have no us-east-1.
+    private static let otherPartitions = [".amazonaws.com.cn", ".amazonaws.eu"]
 
     /// The first labels of hosts whose service has another name in signatures. For others, users set the key `service`.
     private static let signingNames = [
@@ -42,7 +45,7 @@ struct AWSEndpoint: Hashable, Sendable {
             bucket = labels.dropLast().joined(separator: ".")
         } else {
             // `sts`, `bucket.s3`
-            (region, isGlobal) = ("us-east-1", true)
+            (region, isGlobal) = (Self.otherPartitions.contains(suffix) ? nil : "us-east-1", true)
             service = Self.signingName(last)
             bucket = labels.dropLast().joined(separator: ".")
         }

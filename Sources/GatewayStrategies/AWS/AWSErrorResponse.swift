@@ -40,7 +40,7 @@ struct AWSErrorResponse: Hashable, Sendable {
 
     /// - Parameter response: May have only the beginning of its body.
     init(_ response: TokenReply) {
-        let isXML = response.body.first { $0 != 0x20 && !(0x09...0x0D).contains($0) } == UInt8(ascii: "<")
+        let isXML = response.body.first { !$0.isXMLSpace } == UInt8(ascii: "<")
         let xml = isXML ? XMLTexts(beginning: response.body) : nil
         let json = isXML ? nil : JSONValue(response.body)
         func text(_ name: String) -> String? { Self.places.lazy.compactMap { xml?.first("\($0)/\(name)") }.first }

@@ -13,7 +13,7 @@ struct AWSRequestSigner: RequestSigner {
     }
 
     let keys: Keys
-    /// The ones that requests may be signed for; empty allows all.
+    /// Allowed regions and services; empty allows all.
     let regions: [String]
     let services: [String]
 
@@ -43,17 +43,14 @@ struct AWSRequestSigner: RequestSigner {
     func otherPaths(of request: SignableRequest) -> [[UInt8]?] {
         // That of a directory bucket (RenameObject).
         let renamed = Self.values(of: "x-amz-rename-source", in: request).map { _ -> [UInt8]? in nil }
-        return renamed + Self.copiedPaths(of: request)
+        return renamed + Self.copiedPaths(of: request, from: AWSEndpoint(request.host).bucket)
     }
 
-    private static func copiedPaths(of request: SignableRequest) -> [[UInt8]?] {
-        let sources = values(of: "x-amz-copy-source", in: request)
-        guard !sources.isEmpty else { return [] }
-        let bucket = AWSEndpoint(request.host).bucket
-        return sources.map { path(copied: $0, from: bucket) }
+    private static func copiedPaths(of request: SignableRequest, from bucket: @autoclosure () -> String) -> [[UInt8]?] {
+        values(of: "x-amz-copy-source", in: request).map { path(copied: $0, from: bucket()) }
     }
 
-    /// Those of fields that reach the upstream. Some servers read `_` as `-`.
+    /// Values of fields that are forwarded. Some servers read `_` as `-`.
     private static func values(of name: String, in request: SignableRequest) -> [[UInt8]] {
         request.fields.compactMap { field in
             guard field.isForwarded, field.name.utf8.count == name.utf8.count else { return nil }
@@ -61,7 +58,7 @@ struct AWSRequestSigner: RequestSigner {
         }
     }
 
-    /// - Parameter bucket: The one that the host leads to; empty if the path names it.
+    /// - Parameter bucket: The bucket in the host name; empty if the path names it.
     private static func path(copied source: [UInt8], from bucket: String) -> [UInt8]? {
         var source = source.prefix { $0 != UInt8(ascii: "?") }
         if source.first == slash { source.removeFirst() }
@@ -82,24 +79,27 @@ struct AWSRequestSigner: RequestSigner {
     func plan(for request: SignableRequest) -> Result<any SigningPlan, GatewayProblem> {
         do throws(GatewayProblem) {
             let asked = try ClientSignature(of: request)
+            if let problem = asked.lifetime?.refusal(at: request.time) { throw problem }
             let host = AWSEndpoint(request.host)
             let region = try region(of: asked, at: host, request.host)
             let service = try service(of: asked, at: host, request.host)
-            if !host.bucket.isEmpty, Self.copiedPaths(of: request).contains(nil) {
+            if !host.bucket.isEmpty, Self.copiedPaths(of: request, from: host.bucket).contains(nil) {
                 throw Self.forbidden(
                     "\(request.host) leads to one bucket, but the request copies from elsewhere (x-amz-copy-source)."
                 )
             }
             let declared = try declaredPayload(request, asked)
+            let isS3 = Self.isS3(service)
             let plan = AWSSigningPlan(
                 request,
                 keys: keys,
                 region: region,
                 service: service,
-                isS3: Self.isS3(service),
-                payload: try payload(of: request, declared: declared, isS3: Self.isS3(service)),
-                sendsPayloadHash: declared != nil || Self.isS3(service),
-                query: asked.query
+                isS3: isS3,
+                payload: try payload(of: request, declared: declared, isS3: isS3),
+                sendsPayloadHash: declared != nil || isS3,
+                query: asked.query,
+                lifetime: asked.lifetime
             )
             return .success(plan)
         } catch {
@@ -180,7 +180,7 @@ struct AWSRequestSigner: RequestSigner {
         return chosen
     }
 
-    private static func forbidden(_ detail: String) -> GatewayProblem { GatewayProblem(.routeForbidden, detail) }
+    fileprivate static func forbidden(_ detail: String) -> GatewayProblem { GatewayProblem(.routeForbidden, detail) }
 
     // MARK: Body
 
@@ -274,8 +274,11 @@ private final class AWSSigningPlan: SigningPlan {
     private let replacesQuery: Bool
     /// What is signed besides the fields of the signature.
     private let fields: [SignatureV4.Field]
+    private let lifetime: PresignedLifetime?
 
-    /// - Parameter query: What is sent in place of the client's query; nil if that stays.
+    /// - Parameters:
+    ///   - query: What is sent in place of the client's query; nil if that stays.
+    ///   - lifetime: nil for a request that is not presigned.
     init(
         _ request: SignableRequest,
         keys: AWSRequestSigner.Keys,
@@ -284,7 +287,8 @@ private final class AWSSigningPlan: SigningPlan {
         isS3: Bool,
         payload: Payload,
         sendsPayloadHash: Bool,
-        query: [UInt8]?
+        query: [UInt8]?,
+        lifetime: PresignedLifetime?
     ) {
         self.keys = keys
         self.region = region
@@ -297,11 +301,14 @@ private final class AWSSigningPlan: SigningPlan {
         self.query = query ?? request.query ?? []
         replacesQuery = query != nil
         fields = Self.signedFields(of: request)
+        self.lifetime = lifetime
     }
 
     var needsBody: Bool { if case .hash = payload { true } else { false } }
 
     func sign(at time: UnixTime, _ content: borrowing Span<UInt8>) -> Result<RequestSignature, GatewayProblem> {
+        // The request may have waited since it was planned, for its body or an approval.
+        if let problem = lifetime?.refusal(at: time) { return .failure(problem) }
         let time = SignatureV4.timestamp(time)
         let scope = SignatureV4.Scope(date: String(time.prefix(8)), region: region, service: service)
         let hash =
@@ -364,6 +371,8 @@ private struct ClientSignature {
     private(set) var query: [UInt8]?
     /// The `X-Amz-Content-Sha256` of a presigned request.
     private(set) var payload: String?
+    /// nil for a request that is not presigned.
+    private(set) var lifetime: PresignedLifetime?
 
     /// Those of a signature in the query.
     private static let parameters: Set = [
@@ -374,8 +383,6 @@ private struct ClientSignature {
     private static let marks: Set = ["x-amz-algorithm", "x-amz-credential", "x-amz-signature"]
     /// Both together make a URL one of version 2.
     private static let marksOfVersion2: Set = ["awsaccesskeyid", "signature"]
-    /// AWS accepts requests that are dated this far ahead.
-    private static let tolerance = Duration.seconds(15 * 60)
     private static let maximumLifetime = 604_800
 
     init(of request: SignableRequest) throws(GatewayProblem) {
@@ -398,7 +405,7 @@ private struct ClientSignature {
         }
         let scope = try Self.scope(values["x-amz-algorithm"]?.first ?? "", values["x-amz-credential"]?.first)
         (region, service) = (scope.region, scope.service)
-        try Self.checkTime(values["x-amz-date"]?.first, values["x-amz-expires"]?.first, at: request.time)
+        lifetime = try Self.lifetime(values["x-amz-date"]?.first, values["x-amz-expires"]?.first)
         payload = values["x-amz-content-sha256"]?.first
     }
 
@@ -484,13 +491,8 @@ private struct ClientSignature {
         return (parts[parts.count - 3], parts[parts.count - 2])
     }
 
-    /// A presigned URL is handed out for a limited time, which still applies when its signature is replaced.
-    private static func checkTime(
-        _ date: String?,
-        _ lifetime: String?,
-        at now: UnixTime
-    ) throws(GatewayProblem) {
-        guard let date = date.flatMap(time), let lifetime, let seconds = Int(lifetime),
+    private static func lifetime(_ date: String?, _ seconds: String?) throws(GatewayProblem) -> PresignedLifetime {
+        guard let start = date.flatMap(time), let seconds = seconds.flatMap({ Int($0) }),
             (0...maximumLifetime).contains(seconds)
         else {
             throw GatewayProblem(
@@ -498,15 +500,7 @@ private struct ClientSignature {
                 "The presigned URL has no valid X-Amz-Date and X-Amz-Expires (at most \(maximumLifetime) seconds)."
             )
         }
-        guard now < date + .seconds(seconds) else {
-            throw GatewayProblem(.routeForbidden, "The presigned URL has expired; make a new one.")
-        }
-        guard date < now + tolerance else {
-            throw GatewayProblem(
-                .routeForbidden,
-                "The presigned URL is dated more than 15 minutes ahead; set the clock of the client that made it."
-            )
-        }
+        return PresignedLifetime(start: start, end: start + .seconds(seconds))
     }
 
     /// `20150830T123600Z`
@@ -518,6 +512,27 @@ private struct ClientSignature {
         return UnixTime(
             rfc3339: "\(date)\(part(8..<9))\(part(9..<11)):\(part(11..<13)):\(part(13..<15))\(part(15..<16))"
         )
+    }
+}
+
+/// When a presigned URL is valid. It is handed out for a limited time, which still applies when its signature is replaced.
+private struct PresignedLifetime: Sendable {
+    let start: UnixTime
+    let end: UnixTime
+
+    /// AWS accepts requests that are dated this far ahead.
+    private static let tolerance = Duration.seconds(15 * 60)
+
+    func refusal(at now: UnixTime) -> GatewayProblem? {
+        guard now < end else {
+            return AWSRequestSigner.forbidden("The presigned URL has expired; make a new one.")
+        }
+        guard start < now + Self.tolerance else {
+            return AWSRequestSigner.forbidden(
+                "The presigned URL is dated more than 15 minutes ahead; set the clock of the client that made it."
+            )
+        }
+        return nil
     }
 }
 

@@ -33,7 +33,7 @@ struct AWSSignatureStrategy: DerivedStrategy {
             example: "aws-base"
         ),
         "web_identity": KeyMeaning(
-            "A token from another issuer that asks for the role, instead of an access key. It is fetched for each request.",
+            "A token from another issuer that asks for the role, instead of an access key. It is read again for each token request.",
             example: "{file: /var/run/secrets/eks.amazonaws.com/serviceaccount/token}"
         ),
         "assume_role": KeyMeaning(
@@ -85,8 +85,8 @@ struct AWSSignatureStrategy: DerivedStrategy {
         default: break
         }
         guard fields.context.errorCount == errors else { return nil }
-        if let own { role?.caller = .keys(own, of: nil) }
-        if let assertion { role?.caller = .webIdentity(assertion) }
+        if let own { role = role?.asked(by: .keys(own, of: nil)) }
+        if let assertion { role = role?.asked(by: .webIdentity(assertion)) }
         self.parent = parent
         if let role {
             keys = .temporary(AWSTokenGrant(source: .role(role), regions: regions, services: services))
@@ -160,45 +160,51 @@ struct AWSSignatureStrategy: DerivedStrategy {
         return ("secret_access_key", signer.keys.secret)
     }
 
+    var shownSettings: [String: String] {
+        let (regions, services) =
+            switch keys {
+            case .own(let signer): (signer.regions, signer.services)
+            case .temporary(let grant): (grant.regions, grant.services)
+            }
+        return ["region": regions, "service": services].filter { !$0.value.isEmpty }
+            .mapValues { $0.joined(separator: ", ") }
+    }
+
     // MARK: Parents
 
     func made(from parent: any TokenGrant) throws(UnusableInput) -> any AuthStrategy {
-        guard let base = parent as? AWSTokenGrant else {
-            throw UnusableInput(
-                "\(parent.identity.strategy) has no AWS keys; name a credential with the strategy aws_sigv4"
-            )
-        }
-        return try asking(.parent(parent)) { role in
-            guard case .role = base.source else { return true }
-            return role.duration <= AssumedRole.longestChained
-        }
+        guard let base = parent as? AWSTokenGrant else { throw Self.noKeys(in: parent.identity) }
+        let isChained = if case .role = base.source { true } else { false }
+        return try asking(.parent(parent), isChained: isChained)
     }
 
     func made(from signer: Signer) throws(UnusableInput) -> any AuthStrategy {
         guard case .everyRequest(let signer) = signer, let base = signer as? AWSRequestSigner else {
-            throw UnusableInput(
-                "\(signer.identity.strategy) has no AWS keys; name a credential with the strategy aws_sigv4"
-            )
+            throw Self.noKeys(in: signer.identity)
         }
-        return try asking(.keys(base.keys, of: base.identity)) { _ in true }
+        return try asking(.keys(base.keys, of: base.identity), isChained: false)
     }
 
+    private static func noKeys(in identity: GrantIdentity) -> UnusableInput {
+        UnusableInput("\(identity.strategy) has no AWS keys; name a credential with the strategy aws_sigv4")
+    }
+
+    /// - Parameter isChained: The caller's keys are those of a role.
     private func asking(
         _ caller: AssumedRole.Caller,
-        if allowed: (AssumedRole) -> Bool
+        isChained: Bool
     ) throws(UnusableInput) -> any AuthStrategy {
-        guard case .temporary(let grant) = keys, case .role(var role) = grant.source else {
-            throw UnusableInput("only a role has a parent")
+        guard case .temporary(let grant) = keys, case .role(let role) = grant.source else {
+            throw UnusableInput("\"parent\" requires \"assume_role\"")
         }
-        guard allowed(role) else {
+        guard !isChained || role.duration <= AssumedRole.longestChained else {
             throw UnusableInput(
-                "its keys are those of a role, and another role gives them keys for at most 1h; shorten duration"
+                "its parent uses a role, and AWS limits chained roles to 1h; set duration to at most 1h"
             )
         }
-        role.caller = caller
         return AWSSignatureStrategy(
             self,
-            made: AWSTokenGrant(source: .role(role), regions: grant.regions, services: grant.services)
+            made: AWSTokenGrant(source: .role(role.asked(by: caller)), regions: grant.regions, services: grant.services)
         )
     }
 }

@@ -11,7 +11,7 @@ struct AssumedRole: Sendable {
         case keys(AWSRequestSigner.Keys, of: GrantIdentity?)
         /// Another credential with temporary keys.
         case parent(any TokenGrant)
-        /// Someone whom a token of another issuer names. Such a request is not signed.
+        /// An identity from another issuer, proven by its token. The request is not signed.
         case webIdentity(AssertionSource)
     }
 
@@ -25,7 +25,13 @@ struct AssumedRole: Sendable {
     private let options: Options
     private let region: String
     /// nil until the parent is known.
-    var caller: Caller?
+    private(set) var caller: Caller?
+
+    func asked(by caller: Caller) -> AssumedRole {
+        var role = self
+        role.caller = caller
+        return role
+    }
 
     var signs: Bool { if case .webIdentity? = caller { false } else { true } }
 
@@ -71,7 +77,7 @@ struct AssumedRole: Sendable {
         let body = FormEncoding.encode(form("AssumeRole"))
         let request = SignableRequest(
             method: "POST",
-            path: Array(path.utf8),
+            path: Array(url.target.utf8),
             query: nil,
             isTLS: url.origin.scheme == .https,
             host: url.origin.authority,
@@ -90,11 +96,6 @@ struct AssumedRole: Sendable {
             )
         case .failure(let problem): throw TokenFailure(.terminal, problem: problem)
         }
-    }
-
-    private var path: Substring {
-        let start = url.text.firstRange(of: "://")?.upperBound ?? url.text.startIndex
-        return url.text[start...].drop { $0 != "/" }
     }
 
     private func form(_ action: String) -> [TokenRequest.Parameter] {

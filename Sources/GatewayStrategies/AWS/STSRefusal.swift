@@ -73,7 +73,7 @@ struct STSRefusal {
     private func advice(for role: AssumedRole) -> String {
         switch meaning {
         case .expired where role.signs: "the keys that ask for it have expired; replace them, session_token included."
-        case .expired: "the token of web_identity has expired; does its issuer replace it in time?"
+        case .expired: "the token of web_identity has expired; make its issuer replace it before it expires."
         case .unknownKey:
             "it does not know the keys that ask for it; check access_key_id, and session_token if they are temporary."
         case .wrongSignature: "it does not accept the signature; check secret_access_key."

@@ -1,5 +1,4 @@
-/// The texts of a small XML document by the paths of their elements, such as `ErrorResponse/Error/Code`: as much of XML as AWS answers
-/// with.
+/// The text of each element of a small XML document, by path, such as `ErrorResponse/Error/Code`; only what responses from AWS need.
 ///
 /// Elements with children have no text. Attributes, comments and processing instructions are skipped. A document type (`<!DOCTYPE`) is
 /// not read, because its entities could stand for anything.
@@ -29,48 +28,65 @@ struct XMLTexts: Sendable {
     /// - Returns: Whether it was read to its end.
     private mutating func read(_ bytes: ArraySlice<UInt8>) -> Bool {
         var reader = XMLReader(bytes)
-        var path: [String] = []
-        /// What was read since the last tag, which began an element if ``isLeaf``.
-        var (text, isLeaf) = ("", false)
+        var open = OpenElements()
         var elements = 0
         while let piece = reader.next() {
             switch piece {
             case .skipped: break
-            case .text(let more): text += more
+            case .text(let more): open.text += more
             case .start(let name, let isEmpty):
-                guard text.isBlank, elements == 0 || !path.isEmpty, path.count < Self.maximumDepth,
+                guard open.text.isBlank, elements == 0 || !open.path.isEmpty, open.path.count < Self.maximumDepth,
                     elements < Self.maximumElements
                 else { return false }
                 elements += 1
-                path.append(name)
-                (text, isLeaf) = ("", true)
-                if isEmpty, !end(name, &path, &text, &isLeaf) { return false }
+                open.begin(name)
+                if isEmpty, !end(name, in: &open) { return false }
             case .end(let name):
-                guard end(name, &path, &text, &isLeaf) else { return false }
+                guard end(name, in: &open) else { return false }
             }
         }
-        return reader.isAtEnd && path.isEmpty && elements > 0 && text.isBlank
+        return reader.isAtEnd && open.path.isEmpty && elements > 0 && open.text.isBlank
     }
 
     /// - Returns: Whether the element may end here.
-    private mutating func end(
-        _ name: String,
-        _ path: inout [String],
-        _ text: inout String,
-        _ isLeaf: inout Bool
-    ) -> Bool {
-        guard path.last == name, isLeaf || text.isBlank else { return false }
-        if isLeaf {
-            let place = path.joined(separator: "/")
-            if texts[place] == nil { texts[place] = text } else { repeated.insert(place) }
+    private mutating func end(_ name: String, in open: inout OpenElements) -> Bool {
+        guard open.path.last == name, open.isLeaf || open.text.isBlank else { return false }
+        if open.isLeaf {
+            let place = open.path.joined(separator: "/")
+            if texts[place] == nil { texts[place] = open.text } else { repeated.insert(place) }
         }
-        path.removeLast()
-        (text, isLeaf) = ("", false)
+        open.end()
         return true
     }
 }
 
-/// Takes a document apart, in one pass.
+/// The elements that have begun and not ended.
+private struct OpenElements {
+    private enum Tag {
+        case start
+        case end
+    }
+
+    private(set) var path: [String] = []
+    /// What was read since the last tag.
+    var text = ""
+    private var last = Tag.end
+
+    /// Whether the innermost element has no children, if it ends now.
+    var isLeaf: Bool { last == .start }
+
+    mutating func begin(_ name: String) {
+        path.append(name)
+        (text, last) = ("", .start)
+    }
+
+    mutating func end() {
+        path.removeLast()
+        (text, last) = ("", .end)
+    }
+}
+
+/// Splits a document into tags and text, in one pass.
 private struct XMLReader {
     enum Piece {
         /// A comment or a processing instruction.
@@ -134,13 +150,11 @@ private struct XMLReader {
 
     private static func piece(of tag: ArraySlice<UInt8>) -> Piece? {
         let isEnd = tag.first == UInt8(ascii: "/")
-        let name = (isEnd ? tag.dropFirst() : tag).prefix { !isBlank($0) && $0 != UInt8(ascii: "/") }
+        let name = (isEnd ? tag.dropFirst() : tag).prefix { !$0.isXMLSpace && $0 != UInt8(ascii: "/") }
         guard let first = name.first, first != UInt8(ascii: "!"), let text = String(validating: name, as: UTF8.self)
         else { return nil }
         return isEnd ? .end(text) : .start(text, isEmpty: tag.last == UInt8(ascii: "/"))
     }
-
-    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
 
     /// Without the references of XML (section 4.6) and those to characters; nil if there is another one.
     private static func decoded(_ text: ArraySlice<UInt8>) -> String? {
@@ -171,6 +185,11 @@ private struct XMLReader {
     }
 }
 
+extension UInt8 {
+    /// White space of XML (section 2.3).
+    var isXMLSpace: Bool { self == 0x20 || self == 0x09 || self == 0x0A || self == 0x0D }
+}
+
 extension String {
-    fileprivate var isBlank: Bool { utf8.allSatisfy { $0 == 0x20 || (0x09...0x0D).contains($0) } }
+    fileprivate var isBlank: Bool { utf8.allSatisfy(\.isXMLSpace) }
 }

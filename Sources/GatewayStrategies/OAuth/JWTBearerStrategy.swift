@@ -157,7 +157,7 @@ extension JWTBearerStrategy {
     ).merging([
         "key": KeyMeaning("The private key that assertions are signed with, in PEM.", example: "{file: key.pem}"),
         "assertion": KeyMeaning(
-            "An assertion from another issuer, instead of key and claims. It is fetched for each request.",
+            "An assertion from another issuer, instead of key and claims. It is read again for each token request.",
             example: "{file: /var/run/secrets/tokens/federation}"
         ),
         "claims": KeyMeaning(

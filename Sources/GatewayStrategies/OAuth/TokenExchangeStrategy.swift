@@ -198,7 +198,7 @@ extension TokenExchangeStrategy {
         .merging([
             "parent": KeyMeaning("The name of the credential whose token is exchanged.", example: "box-service"),
             "subject_token": KeyMeaning(
-                "A token from another issuer, instead of parent. It is fetched for each request.",
+                "A token from another issuer, instead of parent. It is read again for each token request.",
                 example: "{file: /var/run/secrets/tokens/federation}"
             ),
             "subject_token_type": KeyMeaning(

@@ -45,7 +45,7 @@ enum SharedMeanings {
             example: "client.pem"
         ),
         "assertion": KeyMeaning(
-            "An assertion from another issuer, for client_auth: assertion (RFC 7521). It is fetched for each request.",
+            "An assertion from another issuer, for client_auth: assertion (RFC 7521). It is read again for each token request.",
             example: "{file: /var/run/secrets/tokens/federation}"
         ),
         "tls": KeyMeaning(

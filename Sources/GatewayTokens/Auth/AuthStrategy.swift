@@ -31,6 +31,9 @@ package protocol AuthStrategy: Sendable {
     /// sends none. Credentials with the same secret are locked together.
     var injectedSecret: (key: String, secret: Secret)? { get }
 
+    /// The settings that the plan shows, by key. No secrets.
+    var shownSettings: [String: String] { get }
+
     /// What it shows its authorization server in the TLS handshake; nil when it shows nothing.
     var clientTLS: ClientTLS? { get }
 
@@ -81,6 +84,7 @@ extension AuthStrategy {
     package static var ownedFields: [String] { userField.map { [$0.name] } ?? [] }
     package var clientTLS: ClientTLS? { nil }
     package var injectedSecret: (key: String, secret: Secret)? { nil }
+    package var shownSettings: [String: String] { [:] }
     package static var clientTLSKey: String { "tls" }
     package func switchingSubject(_ fields: ConfigFields) -> (any AuthStrategy)? { nil }
 }

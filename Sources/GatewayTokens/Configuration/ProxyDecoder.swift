@@ -101,7 +101,7 @@ package enum ProxyDecoder {
         let password = fields.secret("password")
         if fields.has("username") != fields.has("password") { fields.error("username and password belong together") }
         guard let user, let password else { return nil }
-        guard !user.contains(":"), ParentProxy.isLine(user) else {
+        guard !user.contains(":"), ParentProxy.hasNoControlCharacters(user) else {
             // In Basic the first colon ends it (RFC 7617 section 2).
             fields.error("username", "must not contain a colon or a control character")
             return nil

@@ -5,7 +5,7 @@ package import GatewayHTTP
 package enum AssertionSource: Hashable, Sendable {
     /// The absolute path of a file, such as the token of a Kubernetes service account.
     case file(String)
-    /// A service that is asked for each request.
+    /// A service that is asked again for each token request.
     case service(AssertionService)
 
     /// The source as messages name it.

@@ -28,8 +28,8 @@ struct ExecCommand: AsyncParsableCommand {
             Node.js before 22.21, ssh, or what sudo and docker start.
 
             For services of presets that have a route with a credential, variables such as
-            OPENAI_API_KEY get a token that is worth nothing elsewhere and ends with the
-            program. The gateway puts the real key into requests.
+            OPENAI_API_KEY are set to a token that works only on this gateway, until the
+            program exits. The gateway puts the real key into requests.
 
             It does not get the variables that the configuration reads secrets from with
             {env: NAME} or ${NAME}. --keep-env NAME passes one on, and leaves a variable
@@ -152,24 +152,7 @@ struct ExecCommand: AsyncParsableCommand {
         let given = ProgramVariables(own, without: secrets.subtracting(tools.variables.map(\.name)), keeping: Set(kept))
         let gitWarning = ProxyAdvice(command: command).gitWarning(for: tools.gitHosts)
         for text in [warning, gitWarning].compactMap(\.self) + tools.warnings { warn(text) }
-        if !tools.urls.isEmpty {
-            let verb = tools.urls.count == 1 ? "points" : "point"
-            Console.writeError(
-                "authgateway: \(tools.urls.joined(separator: ", ")) \(verb) the program to the gateway\n"
-            )
-        }
-        if !tools.replaced.isEmpty {
-            Console.writeError(
-                "authgateway: the program gets a token for this run in place of \(tools.replaced.joined(separator: ", ")) "
-                    + "(--keep-env NAME passes one on)\n"
-            )
-        }
-        if !given.withheld.isEmpty {
-            let names = given.withheld.map { LogText.clean($0) }.joined(separator: ", ")
-            Console.writeError(
-                "authgateway: the program does not get \(names): the configuration reads secrets there (--keep-env NAME passes one on)\n"
-            )
-        }
+        for text in tools.notices + [given.notice].compactMap(\.self) { Console.writeError("authgateway: \(text)\n") }
         return (access.variables + tools.variables).reduce(into: given.variables) { $0[$1.name] = $1.value }
     }
 
@@ -190,6 +173,14 @@ struct ProgramVariables {
         let hidden = secrets.subtracting(kept).subtracting(ProgramEnvironment.inherited)
         variables = own.filter { !hidden.contains($0.key) }
         withheld = own.keys.filter(hidden.contains).sorted()
+    }
+
+    /// nil if nothing is withheld.
+    var notice: String? {
+        guard !withheld.isEmpty else { return nil }
+        let names = withheld.map { LogText.clean($0) }.joined(separator: ", ")
+        return
+            "withheld from the program because the configuration reads secrets from them: \(names) (--keep-env NAME passes one on)"
     }
 }
 

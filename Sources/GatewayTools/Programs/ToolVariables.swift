@@ -25,13 +25,16 @@ struct ToolVariables {
         }
     }
 
+    /// The variable that tells a nested run which keys are tokens of the run around it.
+    static let marker = "AUTHGATEWAY_RUN_TOKEN"
+
     private let offer: ProxyOffer
     private let endpoint: ProxyEndpoint
     private let token: Token
     private let kept: Set<String>
 
     private(set) var variables: [ClientEnvironment.Variable] = []
-    /// The names of the variables that had another value before.
+    /// The names of the variables with a key that the program does not get.
     private(set) var replaced: [String] = []
     /// The names of the variables with the URL of a route, for programs that ignore the proxy.
     private(set) var urls: [String] = []
@@ -89,12 +92,17 @@ struct ToolVariables {
     }
 
     private mutating func addKeys(of preset: Preset, _ own: (String) -> String?) {
+        var hasAdded = false
         for tool in preset.tools where tool.basePath == nil && mayAdd(tool) {
-            let isSet = own(tool.name).map { !$0.isEmpty } ?? false
-            guard isSet || tool.occasion == .always else { continue }
+            let before = own(tool.name) ?? ""
+            guard !before.isEmpty || tool.occasion == .always else { continue }
             add(tool, token.value.withValue { tool.prefix + $0 })
-            if isSet { replaced.append(tool.name) }
+            hasAdded = true
+            let isOurs = own(Self.marker).map { before == tool.prefix + $0 } ?? false
+            if !before.isEmpty, !isOurs { replaced.append(tool.name) }
         }
+        guard hasAdded, !variables.contains(where: { $0.name == Self.marker }) else { return }
+        variables.append(ClientEnvironment.Variable(name: Self.marker, value: token.value.withValue { $0 }))
     }
 
     /// - Parameter route: The path of the route; nil where it has none.
@@ -135,6 +143,21 @@ struct ToolVariables {
 
     private func mayAdd(_ tool: Preset.ToolVariable) -> Bool {
         !kept.contains(tool.name) && !variables.contains { $0.name == tool.name }
+    }
+
+    /// What the person who starts the program may want to know.
+    var notices: [String] {
+        var notices: [String] = []
+        if !urls.isEmpty {
+            let verb = urls.count == 1 ? "points" : "point"
+            notices.append("\(urls.joined(separator: ", ")) \(verb) the program to the gateway")
+        }
+        if !replaced.isEmpty {
+            notices.append(
+                "the program gets a token for this run in place of \(replaced.joined(separator: ", ")) (--keep-env NAME passes one on)"
+            )
+        }
+        return notices
     }
 
     private mutating func add(_ tool: Preset.ToolVariable, _ value: String) {

@@ -104,7 +104,19 @@ struct PlanChangeTests {
             ("other: {strategy: bearer, token: {env: ONE}}", "other: {strategy: bearer, token: {env: TWO}}")
         )
         #expect(lines(found) == ["credentials.other changed"])
-        #expect(found.flatMap(\.notes) == ["something that is not shown, such as a secret or a URL"])
+        #expect(found.flatMap(\.notes) == ["a setting whose value is not shown, such as a secret or a URL"])
+    }
+
+    @Test func anotherRegionIsShown() throws {
+        let key = "other: {strategy: bearer, token: {env: ONE}}"
+        let keys = "other: {strategy: aws_sigv4, access_key_id: AKIDEXAMPLE, secret_access_key: {env: ONE}"
+        let old = Self.before.replacing(key, with: "\(keys), region: eu-west-1, service: s3}")
+        let new = Self.before.replacing(key, with: "\(keys), region: [eu-west-1, eu-central-1]}")
+        #expect(
+            PlanChange.effective(try between(old, new)).flatMap(\.notes) == [
+                "region: eu-west-1 -> eu-west-1, eu-central-1", "service: s3 -> nothing",
+            ]
+        )
     }
 
     @Test func anotherCertificateAuthorityIsShown() throws {

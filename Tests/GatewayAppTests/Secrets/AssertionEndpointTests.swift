@@ -5,7 +5,7 @@ import Testing
 
 @testable import GatewayApp
 
-@Suite("Assertions are fetched for each request", .timeLimit(.minutes(5)))
+@Suite("Assertions are read for each token request", .timeLimit(.minutes(5)))
 struct AssertionEndpointTests {
     private static func request(_ sources: AssertionSource...) throws -> TokenRequest {
         var request = TokenRequest(url: try AuthorityURL("https://id.example.com/token"), body: .form([]))

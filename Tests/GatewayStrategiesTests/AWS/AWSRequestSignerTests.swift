@@ -141,6 +141,17 @@ struct AWSRequestSignerTests {
         #expect(refusal(request(host: "localhost:5000"), signer)?.kind == .requestRefused)
     }
 
+    /// There us-east-1 is of no use.
+    @Test(arguments: ["iam.amazonaws.com.cn", "iam.amazonaws.eu"])
+    func aGlobalHostOfAnotherPartitionNamesNoRegion(_ host: String) throws {
+        let problem = try #require(refusal(request(host: host), signer()))
+        #expect(problem.kind == .requestRefused)
+        #expect(problem.detail.contains("Set region in the credential"))
+        let client = asked("cn-north-1", "iam")
+        let signature = try signature(request(host: host, dropped: client), by: signer())
+        #expect(value("Authorization", signature)?.contains("/cn-north-1/iam/") == true)
+    }
+
     @Test(arguments: [
         ("s3.eu-central-1.amazonaws.com", "us-east-1", "s3"), ("s3.eu-central-1.amazonaws.com", "eu-central-1", "iam"),
         ("localhost:5000", "eu-central-1", "sqs"), ("localhost:5000", "us-east-1", "s3"),
@@ -335,6 +346,17 @@ struct AWSRequestSignerTests {
     ])
     func expiredAndBrokenOnesAreRefused(_ time: String, _ lifetime: String, _ kind: ProblemKind) throws {
         #expect(refusal(presigned(time, lifetime), try signer())?.kind == kind)
+    }
+
+    /// Its request may wait for an approval or for a body.
+    @Test func oneThatExpiresWhileItsRequestWaitsIsRefused() throws {
+        let plan = try signer().plan(for: presigned("20260301T093000Z", "300")).get()
+        _ = try plan.sign(at: Self.time + .seconds(299), [UInt8]().span).get()
+        guard case .failure(let problem) = plan.sign(at: Self.time + .seconds(300), [UInt8]().span) else {
+            Issue.record("signed")
+            return
+        }
+        #expect(problem.kind == .routeForbidden)
     }
 
     /// An SDK whose session token is the client's token for the gateway signs URLs with it.

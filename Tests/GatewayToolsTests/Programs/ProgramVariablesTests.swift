@@ -11,11 +11,12 @@ struct ProgramVariablesTests {
         let given = ProgramVariables(Self.own, without: ["BOX", "API_KEY", "UNSET"], keeping: [])
         #expect(given.variables == ["PATH": "/bin", "HOME": "/h", "OTHER": "b"])
         #expect(given.withheld == ["API_KEY", "BOX"])
+        #expect(given.notice?.contains("reads secrets from them: API_KEY, BOX (--keep-env NAME") == true)
     }
 
     @Test func whatIsKeptAndWhatEveryProgramNeedsIsNot() {
         let given = ProgramVariables(Self.own, without: ["BOX", "HOME"], keeping: ["BOX"])
-        #expect(given.variables == Self.own && given.withheld == [])
+        #expect(given.variables == Self.own && given.withheld == [] && given.notice == nil)
     }
 
     @Test func secretVariablesAreFoundAnywhereInADocument() throws {

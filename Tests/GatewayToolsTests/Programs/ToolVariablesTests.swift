@@ -45,7 +45,10 @@ struct ToolVariablesTests {
     @Test func keysOfServicesThatHaveARouteAreReplaced() {
         let tools = Self.tools([Self.openai, Self.anthropic], own: ["OPENAI_API_KEY": "real"])
         #expect(
-            Self.values(tools) == ["OPENAI_API_KEY": "sk-\(Self.token)", "ANTHROPIC_API_KEY": "sk-ant-\(Self.token)"]
+            Self.values(tools) == [
+                "OPENAI_API_KEY": "sk-\(Self.token)", "ANTHROPIC_API_KEY": "sk-ant-\(Self.token)",
+                "AUTHGATEWAY_RUN_TOKEN": Self.token,
+            ]
         )
         #expect(tools.replaced == ["OPENAI_API_KEY"] && tools.warnings == [] && tools.urls == [])
         #expect(Self.values(Self.tools([])) == [:])
@@ -54,8 +57,34 @@ struct ToolVariablesTests {
 
     @Test func aNameThatIsNotTheUsualOneIsReplacedWhereItIsSet() {
         let tools = Self.tools([Self.anthropic], own: ["ANTHROPIC_AUTH_TOKEN": "real", "ANTHROPIC_API_KEY": ""])
-        #expect(Self.values(tools).keys.sorted() == ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
+        #expect(
+            Self.values(tools).keys.sorted() == ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AUTHGATEWAY_RUN_TOKEN"]
+        )
         #expect(tools.replaced == ["ANTHROPIC_AUTH_TOKEN"])
+    }
+
+    /// A real key that was set inside the run around it is still named.
+    @Test func aNestedRunReplacesTheTokensOfTheOneAroundIt() {
+        let outer = [
+            "AUTHGATEWAY_RUN_TOKEN": "outer", "OPENAI_API_KEY": "sk-outer", "ANTHROPIC_API_KEY": "sk-ant-outer",
+        ]
+        let tools = Self.tools([Self.openai, Self.anthropic], own: outer)
+        #expect(tools.replaced == [] && tools.notices == [])
+        #expect(Self.values(tools)["AUTHGATEWAY_RUN_TOKEN"] == Self.token)
+        #expect(Self.values(tools)["OPENAI_API_KEY"] == "sk-\(Self.token)")
+        let real = outer.merging(["OPENAI_API_KEY": "real"]) { $1 }
+        #expect(Self.tools([Self.openai, Self.anthropic], own: real).replaced == ["OPENAI_API_KEY"])
+    }
+
+    @Test func thePersonIsToldWhatIsReplacedAndWhereProgramsAreSent() {
+        let tools = Self.tools([Self.openai], own: ["OPENAI_API_KEY": "real"], usesPaths: true)
+        #expect(
+            tools.notices == [
+                "OPENAI_BASE_URL points the program to the gateway",
+                "the program gets a token for this run in place of OPENAI_API_KEY (--keep-env NAME passes one on)",
+            ]
+        )
+        #expect(Self.tools([Self.openai]).notices == [])
     }
 
     @Test func whatIsKeptStaysAsItIs() {
