@@ -130,7 +130,7 @@ struct ApprovalTests {
             client.send(Self.post("x"))
             let held = try proxy.held()
             client.close()
-            try blockUntil("it waits no more") { proxy.observer.approvals == ["held", "ended: client-left"] }
+            try blockUntil("it waits no more") { proxy.observer.approvals == ["held", "dropped: client-left"] }
             #expect(proxy.server.heldRequests.isEmpty && origin.requests.isEmpty)
             #expect(proxy.server.decide(held.id, approver: "alice") == nil)
         }
@@ -149,7 +149,7 @@ struct ApprovalTests {
             try #expect(proxy.withdraw(source) == [])
             #expect(client.readMessage()?.head.hasPrefix("HTTP/1.1 503 ") == true)
             #expect(proxy.server.decide(held.id, approver: "alice") == nil && origin.requests.isEmpty)
-            #expect(proxy.observer.approvals == ["held", "ended: locked"])
+            #expect(proxy.observer.approvals == ["held", "dropped: locked"])
         }
     }
 

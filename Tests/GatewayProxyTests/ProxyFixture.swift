@@ -43,7 +43,8 @@ final class RecordingObserver: ExchangeObserver {
             switch event {
             case .held: "held"
             case .released(let user): "released by \(user)"
-            case .ended(let reason): "ended: \(reason)"
+            case .expired: "expired"
+            case .dropped(let reason): "dropped: \(reason)"
             }
         held.withLock { $0.append(text) }
     }

@@ -81,10 +81,10 @@ extension TokenEvent {
         switch event {
         case .held: self.init(.requestHeld, request, at: now)
         case .released(let user): self.init(.requestReleased, request, by: user, at: now)
-        case .ended(let reason):
-            let isLate = reason == ProblemKind.approvalRequired.rawValue
-            self.init(isLate ? .requestExpired : .requestDropped, request, at: now)
-            if !isLate { detail["reason"] = reason }
+        case .expired: self.init(.requestExpired, request, at: now)
+        case .dropped(let reason):
+            self.init(.requestDropped, request, at: now)
+            detail["reason"] = reason
         }
     }
 }

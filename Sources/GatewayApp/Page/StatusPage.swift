@@ -129,7 +129,7 @@ private struct HeldSection {
             <section id="held" data-live aria-label="Approvals">
             <article class="need warn">
             <div><h3>\(requests) for approval</h3>
-            <p>Read what would be sent, then approve or deny it. A request waits for at most 3 minutes.</p></div>
+            <p>Read what would be sent, then approve or deny it. A request waits for at most \(ConfigUnits.text(HeldRequest.patience)).</p></div>
             <div class="actions"><a class="button primary" href="/approvals">Review</a>\
             \(HTML.command(GatewayCommand.line("approve"), label: "the command that lists them"))</div>
             </article>

@@ -75,7 +75,10 @@ package struct HeldRequest: Hashable, Sendable {
         fields.reduce(bodyBytes + text.utf8.count + subject.url.utf8.count + 1024) { $0 + $1.utf8.count }
     }
 
-    package var deadline: MonotonicTime { heldAt + HeldRequests.patience }
+    /// How long a request waits.
+    package static let patience: Duration = .seconds(180)
+
+    package var deadline: MonotonicTime { heldAt + Self.patience }
 
     /// The ``fields`` of a head.
     static func fields(of head: borrowing RequestHead, _ bytes: borrowing Span<UInt8>) -> [String] {
@@ -120,8 +123,12 @@ package struct HeldRequest: Hashable, Sendable {
         case held
         /// It is sent, as this operator has approved it.
         case released(approvedBy: String)
-        /// It ended before it was sent: the code of a problem, or that the client has left.
-        case ended(String)
+        /// No operator has decided in time.
+        case expired
+        /// It ended before it was sent.
+        ///
+        /// - Parameter reason: The code of a problem, or that the client has left.
+        case dropped(reason: String)
     }
 }
 
@@ -132,9 +139,6 @@ package struct HeldRequest: Hashable, Sendable {
 ///                 ├─────deny──▶ denied ──────leave──▶ (over)
 ///                 └────────leave, or the deadline───▶ (over)
 struct HeldRequests: Sendable {
-    /// How long a request waits.
-    static let patience: Duration = .seconds(180)
-
     struct Bounds: Hashable, Sendable {
         var requests = 64
         var requestsPerClient = 8
@@ -346,7 +350,7 @@ enum ApprovalFailure: Hashable, Sendable {
         case .expired:
             GatewayProblem(
                 .approvalRequired,
-                "No operator approved this request within \(ConfigUnits.text(HeldRequests.patience))."
+                "No operator approved this request within \(ConfigUnits.text(HeldRequest.patience))."
             )
         case .excluded:
             GatewayProblem(

@@ -417,7 +417,7 @@ extension RequestAuthorizer {
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
         if hasCaptures, let problem = phantomRefusal(head, bytes, match, gate, evidence.client) {
-            trace?.add(.clientRequired(by: "capture"))
+            trace?.add(.phantomRefused)
             return refuse(problem, on: connection, route: match.route, client: evidence.client)
         }
         return choose(head, bytes, match, gate, evidence, grant, on: connection, &trace)

@@ -639,7 +639,7 @@ final class ExchangeDriver {
     private func stopHolding() {
         guard let pending else { return }
         approval = .none
-        shared.state.approvals.leave(pending.request.id, because: record.problem?.rawValue ?? "client-left")
+        shared.state.approvals.leave(pending.request.id, because: record.problem)
     }
 
     /// - Returns: Why the request must not be signed.
@@ -1714,7 +1714,7 @@ final class ExchangeDriver {
         switch rules.deadline {
         case .none: client.clearDeadline()
         case .credential: setDeadline(configuration.timeouts.credential)
-        case .approval: setDeadline(TimeAmount(HeldRequests.patience))
+        case .approval: setDeadline(TimeAmount(HeldRequest.patience))
         case .login: setDeadline(TimeAmount(CapturePoint.patience))
         case .bodyIdle: setDeadline(configuration.timeouts.bodyIdle)
         case .response: setDeadline(route.state.responseTimeout)

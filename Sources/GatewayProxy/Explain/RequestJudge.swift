@@ -68,22 +68,21 @@ struct RequestJudge: Sendable {
         case .admitted(let admitted):
             judgement.disclosesNames = admitted.disclosesNames
             judgement.route = shared.routes[admitted.match.route].plan
-            let point = shared.authorizer.capturePoint(of: decoder.head, bytes.span, admitted.match)
-            judgement.capturedFor = point?.credential.name
-            let refusedCalls = refusalOfCalls(decoder.head, bytes.span, admitted.match)
+            let rules = shared.authorizer.bodyRules(of: decoder.head, bytes.span, admitted.match)
+            judgement.capturedFor = rules?.capturePoint?.credential.name
+            let refusedCalls = refusalOfCalls(rules?.readsCalls, decoder.head, bytes.span, admitted.match)
             return await follow(admitted, judgement, framing: decoder.head.framing, refusedCalls)
         }
     }
 
     /// Why calls of tools in the body are refused; nil if they pass, and where the body is not known.
     private func refusalOfCalls(
+        _ rule: ToolRule?,
         _ head: borrowing RequestHead,
         _ bytes: borrowing Span<UInt8>,
         _ match: RouteTable.Match
     ) -> GatewayProblem? {
-        guard let body = request.body, !body.isEmpty,
-            let rule = shared.authorizer.ruleForBody(of: head, bytes, match, isFiltered: false)
-        else { return nil }
+        guard let rule, let body = request.body, !body.isEmpty else { return nil }
         return rule.refusal(ofBody: body.span, head, bytes, route: shared.routes[match.route].plan.name)
     }
 

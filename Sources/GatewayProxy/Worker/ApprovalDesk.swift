@@ -64,12 +64,16 @@ final class ApprovalDesk: Sendable {
     }
 
     /// The request ends before it was sent.
-    func leave(_ id: String, because reason: String) {
+    ///
+    /// - Parameter problem: What it ended with; nil if its client has left.
+    func leave(_ id: String, because problem: ProblemKind?) {
         let left = state.withLock { state in
             state.callbacks[id] = nil
             return state.requests.leave(id)
         }
-        if let left { observer.held(left, .ended(reason)) }
+        guard let left else { return }
+        let reason = problem?.rawValue ?? "client-left"
+        observer.held(left, problem == .approvalRequired ? .expired : .dropped(reason: reason))
     }
 
     /// The gateway stops.

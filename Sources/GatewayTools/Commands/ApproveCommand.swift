@@ -1,6 +1,7 @@
 import ArgumentParser
 import GatewayApp
 import GatewayHTTP
+import GatewayProxy
 
 struct ApproveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -13,7 +14,7 @@ struct ApproveCommand: AsyncParsableCommand {
               authgateway approve --deny k3f9a01-2s
               authgateway approve --json | jq '.[].url'
 
-            A rule with `approve: true` holds a request for at most 3 minutes. An approval
+            A rule with `approve: true` holds a request for at most \(ConfigUnits.text(HeldRequest.patience)). An approval
             counts once, for this client, method, URL and body. Control characters in the
             body are shown as \\u{..}; what does not fit is counted.
 

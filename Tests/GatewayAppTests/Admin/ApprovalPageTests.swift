@@ -137,7 +137,7 @@ struct ApprovalPageTests {
         let request = Self.request("secret body", calls: ["deploy"])
         let events: [(HeldRequest.Event, TokenEvent.Name)] = [
             (.held, .requestHeld), (.released(approvedBy: "alice"), .requestReleased),
-            (.ended("approval-required"), .requestExpired), (.ended("locked"), .requestDropped),
+            (.expired, .requestExpired), (.dropped(reason: "locked"), .requestDropped),
         ]
         for (event, name) in events {
             let found = TokenEvent(event, of: request, at: UnixTime(seconds: 1))

@@ -73,8 +73,8 @@ struct HeldRequestsTests {
     }
 
     @Test func nothingIsDecidedOrSentBehindTheDeadline() {
-        let before = Self.start + HeldRequests.patience - .nanoseconds(1)
-        let after = Self.start + HeldRequests.patience
+        let before = Self.start + HeldRequest.patience - .nanoseconds(1)
+        let after = Self.start + HeldRequest.patience
         var table = HeldRequests()
         let request = Self.request()
         _ = table.hold(request)
