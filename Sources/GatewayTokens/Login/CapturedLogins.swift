@@ -108,8 +108,9 @@ package struct CapturedLogins: Hashable, Sendable {
         for key: CredentialKey
     ) -> Bool {
         var isFound = false
-        for login in captures[key]?.logins ?? [] where login.digests[keyPath: member].span.isSame(as: digest.span) {
-            isFound = isFound || login.client == client
+        for login in captures[key]?.logins ?? [] {
+            let known = login.digests[keyPath: member]
+            if known.span.isSame(as: digest.span) { isFound = isFound || login.client == client }
         }
         return isFound
     }
