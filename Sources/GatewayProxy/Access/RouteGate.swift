@@ -271,6 +271,16 @@ final class RouteGate: Sendable {
         _ bytes: borrowing Span<UInt8>,
         onlyExactly: Bool = false
     ) -> Int? {
+        firstRule(of: allow, for: path, head, bytes, onlyExactly: onlyExactly)
+    }
+
+    private func firstRule(
+        of allow: [RoutePlan.Allow],
+        for path: Range<Int>,
+        _ head: borrowing RequestHead,
+        _ bytes: borrowing Span<UInt8>,
+        onlyExactly: Bool
+    ) -> Int? {
         let usual = head.usualMethod(bytes)
         // Through a span: a rule is looked at where it is, and not copied.
         let rules = allow.span
