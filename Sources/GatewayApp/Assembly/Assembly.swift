@@ -253,7 +253,7 @@ struct Assembly: Sendable {
             await Self.close(storage, group)
             throw error
         }
-        await storage.captures.prune(keeping: CapturedRoutes(plan, sources: sources).keys)
+        await storage.captures.prune(keeping: sources.captured(in: plan).keys)
         let requests = OwnRequests(http: endpoint, live: live, locks: storage.locks)
         let exporter = Self.exporter(
             plan,

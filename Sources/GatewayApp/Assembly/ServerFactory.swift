@@ -97,7 +97,7 @@ package struct ServerFactory {
         captures: (any CaptureControl)? = nil,
         number: (RoutePlan) -> Int
     ) -> ProxyConfiguration {
-        let captured = CapturedRoutes(plan, sources: sources)
+        let captured = sources.captured(in: plan)
         let routes = plan.routes.map { route in
             let credential = route.credential.map { plan.credentials[$0] }
             return ProxyRoute(

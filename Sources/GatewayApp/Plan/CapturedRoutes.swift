@@ -13,11 +13,12 @@ struct CapturedRoutes {
     /// Those of the credentials in the token store.
     var keys: Set<CredentialKey> { Set(credentials.values.map(\.key)) }
 
-    init(_ plan: Plan, sources: CredentialSources) {
+    /// - Parameter key: That of a credential in the token store, by its index.
+    init(_ plan: Plan, key: (Int) -> CredentialKey?) {
         var credentials: [Int: CapturedCredential] = [:]
         var endpoints: [(CapturedCredential, CapturedRequest.Endpoint, AuthorityEndpoint)] = []
         for (index, credential) in plan.credentials.enumerated() {
-            guard let login = credential.capture, let key = sources.source(index, in: plan)?.grantKey else { continue }
+            guard let login = credential.capture, let key = key(index) else { continue }
             let captured = CapturedCredential(name: credential.name, key: key)
             credentials[index] = captured
             endpoints += login.endpoints.map { (captured, $0, $1) }

@@ -123,6 +123,8 @@ package struct CredentialSources: Sendable {
         return ChallengeCredentialSource(fixed, realm: realm)
     }
 
+    func captured(in plan: Plan) -> CapturedRoutes { CapturedRoutes(plan) { source($0, in: plan)?.grantKey } }
+
     /// Where each request of a route says which token it needs; nil where no request does.
     func selection(_ credential: Int, in plan: Plan) -> (any SubjectCredentialResolver)? {
         guard let keepers = perSubjectKeepers[credential] else { return nil }

@@ -248,7 +248,7 @@ package final class Reloader: Service {
         if let warning = ProxyServer.warning(of: late, that: "it serves the new configuration") {
             report.warnings += "\(warning)\n"
         }
-        await parts.captures.prune(keeping: CapturedRoutes(plan, sources: sources).keys)
+        await parts.captures.prune(keeping: sources.captured(in: plan).keys)
         report.warnings += await coverHosts(of: plan)
         if !renamed.isEmpty { await parts.locks.storeAgain() }
         for keeper in sources.keepers(keptFrom: live.sources) { keeper.reloaded() }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayProxy
 
-/// Which requests outlive a reload that changes what their route says about bodies.
+@Suite("Requests whose route changes its rules for bodies", .timeLimit(.minutes(5)))
 struct BodyRulesTests {
     private static func tools(_ names: String..., source: ToolRule.Source = .body) -> ToolRule {
         ToolRule(tools: names.compactMap(ToolRule.NamePattern.init), source: source)
