@@ -271,27 +271,16 @@ final class RouteGate: Sendable {
         _ bytes: borrowing Span<UInt8>,
         onlyExactly: Bool = false
     ) -> Int? {
-        firstRule(of: allow, for: path, head, bytes, onlyExactly: onlyExactly)
-    }
-
-    private func firstRule(
-        of allow: [RoutePlan.Allow],
-        for path: Range<Int>,
-        _ head: borrowing RequestHead,
-        _ bytes: borrowing Span<UInt8>,
-        onlyExactly: Bool
-    ) -> Int? {
         let usual = head.usualMethod(bytes)
-        // Through a span: a rule is looked at where it is, and not copied.
-        let rules = allow.span
-        for number in rules.indices {
+        // By index, and only what is asked of a rule: a rule as a whole would be copied.
+        for number in allow.indices {
             if let usual {
                 guard usualMethods[number] & usual.rawValue != 0 else { continue }
             } else {
-                guard rules[number].takes(bytes.string(head.method)) else { continue }
+                guard allow[number].takes(bytes.string(head.method)) else { continue }
             }
-            if onlyExactly, !rules[number].path.isExact { continue }
-            if rules[number].takes(bytes, path) { return number }
+            if onlyExactly, !allow[number].path.isExact { continue }
+            if path.isEmpty ? allow[number].path.matchesRoot : allow[number].path.matches(bytes, path) { return number }
         }
         return nil
     }

@@ -225,7 +225,7 @@ extension ClientStream {
             id,
             request.decoder.head,
             bytes.readableBytesUInt8Span,
-            admitted: consume admitted,
+            admitted: admitted,
             by: route,
             client: self,
             configuration: configuration,

@@ -148,8 +148,10 @@ final class ExchangeDriver {
     ) {
         // A pattern, because `==` would be a call through a witness table into another module.
         let hasContent = if case .none = head.framing { false } else { true }
-        let route = unrouted ?? configuration.route(admitted.match.route)
-        let chosen = admitted.chosen
+        // First, because what is read of it before it is stored makes a copy of all of it.
+        self.admitted = admitted
+        let route = unrouted ?? configuration.route(self.admitted.match.route)
+        let chosen = self.admitted.chosen
         self.route = route
         rules = Exchange(
             RequestFacts(
@@ -171,13 +173,11 @@ final class ExchangeDriver {
             startedAt: now
         )
         begunAt = configuration.clock.now
-        self.admitted = admitted
         self.client = client
         request = client.request
         self.configuration = configuration
         content = RequestContent(head.framing, isFramed: contentIsFramed)
-        // Unwrap before assigning: copying the optional as a whole goes through its value witness. Read it from `self.admitted`,
-        // because a consumed value is copied that way, too.
+        // Unwrap before assigning: copying the optional as a whole goes through its value witness.
         if let name = self.admitted.client { record.client = name }
         if let unrouted {
             record.route = configuration.shared.configuration.unroutedNumber
