@@ -158,7 +158,9 @@ class Connection:
             case h2.events.StreamEnded():
                 stream = self.streams[event.stream_id]
                 stream.is_complete = True
-                self.origin.respond(stream)
+                # The client may have reset it in the same read; other streams go on.
+                with contextlib.suppress(h2.exceptions.StreamClosedError):
+                    self.origin.respond(stream)
             case h2.events.StreamReset():
                 stream = self.streams[event.stream_id]
                 stream.is_reset = True
