@@ -10,7 +10,7 @@ struct CapturedRoutes {
     private let endpoints:
         [(credential: CapturedCredential, kind: CapturedRequest.Endpoint, endpoint: AuthorityEndpoint)]
 
-    /// Those of the credentials in the token store.
+    /// The keys of ``credentials`` in the token store.
     var keys: Set<CredentialKey> { Set(credentials.values.map(\.key)) }
 
     /// - Parameter key: That of a credential in the token store, by its index.

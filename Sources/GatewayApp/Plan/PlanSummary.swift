@@ -189,7 +189,7 @@ extension PlanSummary.Credential {
         let routes: [String]
         let subject: String?
         let parent: String?
-        /// Those of its strategy, by key.
+        /// The settings of its strategy, by key.
         let settings: [String: String]
         /// The header field that names the subject.
         var subjectField: String?

@@ -3,7 +3,7 @@ import GatewayTokens
 
 /// Where phantoms may stand in a request: in one `Authorization: Bearer`, on a route of their credential.
 ///
-/// A phantom is useless to a server, but whoever sends one to the wrong place meant to send a token, so the request is refused.
+/// A phantom is useless to a server, but a request with one in the wrong place was meant to carry a token, so it is refused.
 enum PhantomRule {
     /// Why the request is refused; nil where it passes.
     ///

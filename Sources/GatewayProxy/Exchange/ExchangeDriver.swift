@@ -148,7 +148,7 @@ final class ExchangeDriver {
     ) {
         // A pattern, because `==` would be a call through a witness table into another module.
         let hasContent = if case .none = head.framing { false } else { true }
-        // First, because what is read of it before it is stored makes a copy of all of it.
+        // Stored first: reading a member of the parameter would copy all of it.
         self.admitted = admitted
         let route = unrouted ?? configuration.route(self.admitted.match.route)
         let chosen = self.admitted.chosen

@@ -164,9 +164,10 @@ package enum RouteDecoder {
             )
         $0("approve", default: "false", example: "true")
             .means(
-                "Holds each request, with tools each call of them, for up to \(ConfigUnits.text(HeldRequest.patience)) until an operator approves this method, URL and "
-                    + "body: authgateway approve, or the status page. Another rule that allows the request does not lift this. Needs a "
-                    + "user of listeners.admin.users with role operator and token_sha256 or certificate."
+                "Holds each request, with tools each call of them, for up to \(ConfigUnits.text(HeldRequest.patience)) until an "
+                    + "operator approves this method, URL and body: authgateway approve, or the status page. Another rule that allows "
+                    + "the request does not lift this. Needs a user of listeners.admin.users with role operator and token_sha256 or "
+                    + "certificate."
             )
     }
 

@@ -10,7 +10,7 @@ struct AWSEndpoint: Hashable, Sendable {
 
     private static let suffixes = [".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".on.aws"]
 
-    /// Those of partitions that have no us-east-1.
+    /// The suffixes of partitions without us-east-1.
     private static let otherPartitions = [".amazonaws.com.cn", ".amazonaws.eu"]
 
     /// The first labels of hosts whose service has another name in signatures. For others, users set the key `service`.
