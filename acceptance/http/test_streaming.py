@@ -51,6 +51,7 @@ def is_flat(gateway, first, what):
     return last[1] - first[1] < 4 and last[1] < LIMIT_MIB
 
 
+@pytest.mark.footprint
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("gibibytes", GIBIBYTES)
 def test_gibibytes_upload_in_little_memory(upstream, gateway, gibibytes):
@@ -76,6 +77,7 @@ def curl(url):
     return subprocess.Popen([*command, url], bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
 
 
+@pytest.mark.footprint
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("gibibytes", GIBIBYTES)
 def test_curl_downloads_gibibytes_through_little_memory(upstream, gateway, gibibytes):
@@ -97,6 +99,7 @@ def test_the_origin_of_these_bodies_wants_our_credential(upstream):
         assert download.communicate() == (b"", b"401 0") and download.returncode == 22
 
 
+@pytest.mark.footprint
 def test_a_client_that_stops_reading_stops_the_origin(upstream, gateway):
     with streams.connect(gateway.port) as connection:
         connection.sendall(f"GET /big/{BLOCKS} HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\n\r\n".encode())
@@ -106,6 +109,7 @@ def test_a_client_that_stops_reading_stops_the_origin(upstream, gateway):
         assert peak_memory_mib(gateway.process.pid) < LIMIT_MIB
 
 
+@pytest.mark.footprint
 @pytest.mark.parametrize("case", ["no-length", "chunks-to-1.0", "chunks-of-a-byte-to-1.0"])
 def test_a_client_that_stops_reading_stops_an_origin_whose_answer_is_framed_anew(make_script, start_gateway, case):
     """Into chunks (docs/internals/adr/0026), and out of them."""
