@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import json
 import subprocess
+import time
 
 import pytest
 import requests
@@ -12,6 +13,7 @@ from harness import processes
 from harness.configs import BEARER, CANARY
 from harness.events import named, wait_for_events
 from harness.gateway import command
+from harness.jwks import TokenIssuer
 
 AGENT, ALICE, BOB = CANARY + "-agent-token", CANARY + "-alice-password", CANARY + "-bob-password"
 SECRET_BODY = CANARY + " in a body"
@@ -176,6 +178,30 @@ def test_a_reload_that_changes_the_route_refuses_what_waits(start, origin, pool)
     assert gateway.run("reload").returncode == 0
     assert answer.result().status_code == 503 and origin.requests == []
     assert decide(gateway, request["id"]).status_code == 404
+
+
+def test_a_client_whose_token_expires_meanwhile_gets_nothing_sent(make_gateway, origin, pool, tmp_path):
+    """Its signed token proved the client when the request came, with a leeway of a minute."""
+    issuer = TokenIssuer()
+    issuer.stop()
+    keys = tmp_path / "jwks.json"
+    keys.write_text(json.dumps(issuer.key_set()))
+    jwt = {"issuer": issuer.name, "audience": "authgateway", "jwks": {"file": str(keys)}, "subject": "ci"}
+    settings = config(origin)
+    settings["access"]["clients"]["agent"] = {"jwt": jwt}
+    gateway = make_gateway(settings)
+    gateway.admin["users"] = APPROVERS
+    gateway.configure(settings)
+    gateway.start()
+    end = int(time.time()) + 4
+    answer = pool.submit(ask, gateway, **{"Authorization": f"Bearer {issuer.token(exp=end - 60)}"})
+    [request] = held(gateway)
+    assert request["client"] == "agent"
+    processes.wait_until(lambda: time.time() > end + 1, 10, "the token expires")
+    assert decide(gateway, request["id"]).status_code == 200
+    refused = answer.result()
+    assert refused.status_code == 403 and "token has expired" in refused.json()["detail"], refused.text
+    assert origin.requests == [] and named(gateway, "request_released") == []
 
 
 def test_a_stop_refuses_what_waits(start, origin, pool):

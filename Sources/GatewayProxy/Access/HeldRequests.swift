@@ -331,7 +331,7 @@ extension HeldRequests.Refusal {
 enum ApprovalFailure: Hashable, Sendable {
     case denied
     case expired
-    /// The present configuration would not send it in the same way.
+    /// It would not be sent in the same way now.
     case excluded
     case hasTrailers
     case hasDestination
@@ -355,7 +355,8 @@ enum ApprovalFailure: Hashable, Sendable {
         case .excluded:
             GatewayProblem(
                 .routeForbidden,
-                "The request was approved, but its client, route or rule has changed, so it was not sent."
+                "The request was approved, but not sent: since it arrived, its client, route or rule has changed, or the client's token"
+                    + " has expired."
             )
         case .hasTrailers:
             GatewayProblem(.routeForbidden, "A request that has to be approved cannot have trailers.")

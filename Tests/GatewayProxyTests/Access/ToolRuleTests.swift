@@ -217,6 +217,8 @@ struct ToolRuleTests {
         ("\(version)Mcp-Method: tools/call\r\nMcp-Name: delete\r\n", 403),
         ("\(version)Mcp-Method: tools/call\r\n", 400),
         ("\(version)Mcp-Method: tools/call\r\nMcp-Name: =?base64?%?=\r\n", 400),
+        // "read_xy" with a bit that no encoder sets.
+        ("\(version)Mcp-Method: tools/call\r\nMcp-Name: =?base64?cmVhZF94eR==?=\r\n", 400),
         ("\(version)Mcp-Method: logging/setLevel\r\n", 403),
         (version, 400),
         ("\(version)Mcp-Name: search\r\n", 400),
