@@ -27,8 +27,8 @@ timing() {
 count() { scripts/count && scripts/count --prove --loads http1; }
 
 # All other acceptance tests, with each side and each version of PostgreSQL, and the stateful test, on a release that checks its assertions
-# and every access to memory. Without the profile, which such a program does not match, and without the tests of packages and of its footprint:
-# it is not stripped, and has three times the pages.
+# and every access to memory. Without the profile, which such a program does not match. Tests of packages are left out, because it is
+# not stripped, and tests of its footprint, because without the profile more pages of the program itself are resident.
 assertions() {
     hold_tree
     in_scratch assertions build -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=checked \

@@ -100,7 +100,7 @@ def test_a_gateway_without_rights_on_the_table_of_gateways_says_so(authority, ma
     assert "lacks INSERT, UPDATE on authgateway.gateway" in advice and "As the owner of the tables, grant SELECT" in advice
     server.sql("grant insert, update on authgateway.gateway to few", "tokens")
     wait_until(lambda: "does not list" not in readiness(unknown)[1], 5, lambda: str(readiness(unknown)))
-    # Those who ask within a second get the same answer.
+    # The gateway shares one answer among all requests of a second.
     wait_until(lambda: len(names(known)) == 2, 5, lambda: str(names(known)))
     assert "authgateway.gateway" not in unknown.run("doctor").stdout
 

@@ -21,9 +21,10 @@ APPROVERS = {"alice": {"role": "operator", "token_sha256": hashlib.sha256(ALICE.
 RULES = [{"path": "/deploy/**", "approve": True}, {"methods": ["GET"], "path": "/**"}]
 
 
-def config(origin, rules=RULES, **changes):
+def config(origin, rules=RULES, proof=None, **changes):
+    """`proof` is what proves the agent, its token by default."""
     route = {"upstream": origin.url, "auth": BEARER, "clients": ["agent"], "allow": rules, **changes}
-    return {"routes": {"api": route}, "access": {"clients": {"agent": {"token": AGENT}}}}
+    return {"routes": {"api": route}, "access": {"clients": {"agent": proof or {"token": AGENT}}}}
 
 
 @pytest.fixture
@@ -180,19 +181,14 @@ def test_a_reload_that_changes_the_route_refuses_what_waits(start, origin, pool)
     assert decide(gateway, request["id"]).status_code == 404
 
 
-def test_a_client_whose_token_expires_meanwhile_gets_nothing_sent(make_gateway, origin, pool, tmp_path):
+def test_a_client_whose_token_expires_meanwhile_gets_nothing_sent(start, origin, pool, tmp_path):
     """Its signed token proved the client when the request came, with a leeway of a minute."""
     issuer = TokenIssuer()
     issuer.stop()
     keys = tmp_path / "jwks.json"
     keys.write_text(json.dumps(issuer.key_set()))
     jwt = {"issuer": issuer.name, "audience": "authgateway", "jwks": {"file": str(keys)}, "subject": "ci"}
-    settings = config(origin)
-    settings["access"]["clients"]["agent"] = {"jwt": jwt}
-    gateway = make_gateway(settings)
-    gateway.admin["users"] = APPROVERS
-    gateway.configure(settings)
-    gateway.start()
+    gateway = start(proof={"jwt": jwt})
     end = int(time.time()) + 4
     answer = pool.submit(ask, gateway, **{"Authorization": f"Bearer {issuer.token(exp=end - 60)}"})
     [request] = held(gateway)

@@ -92,7 +92,7 @@ def use(gateway, path="/api/x"):
 
 
 def is_refused(gateway):
-    """A request that a lock meets on its way is cut off."""
+    """A request that is under way when the lock takes effect may be cut off; then the next one tells."""
     try:
         return use(gateway) == 503
     except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError):
